@@ -1,0 +1,39 @@
+/* BLAKE3 of a file whose blocks are hashed in any order.
+ *
+ * A block of 1 MiB is a whole subtree of the BLAKE3 tree (chunk counter 1024 x k), so its chaining
+ * value can be computed alone and all of them combine to the ordinary BLAKE3 hash of the file, the
+ * one b3sum prints. Source: the BLAKE3 paper, sections 2.4 to 2.6 (O'Connor, Aumasson, Neves,
+ * Wilcox-O'Hearn). The only file that uses the library's internal blake3_impl.h.
+ */
+#ifndef PETREL_CRYPTO_TREE_HASH_H
+#define PETREL_CRYPTO_TREE_HASH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TREE_HASH_SIZE 32
+#define TREE_HASH_BLOCK (1024 * 1024)
+
+/* The whole input at once: the ordinary BLAKE3 hash. */
+void tree_hash_whole(const void *bytes, size_t size, uint8_t hash[TREE_HASH_SIZE]);
+
+/* The non-root chaining value of block `index` of a file of more than one block. `size` is
+ * TREE_HASH_BLOCK, or 1 to TREE_HASH_BLOCK for the last block. */
+void tree_hash_block(const void *bytes, size_t size, uint64_t index,
+                     uint8_t chaining_value[TREE_HASH_SIZE]);
+
+/* Collects the chaining values of one file in any order. Memory follows the number of separate
+ * runs of blocks held, log2 values for each, not the file's size. */
+struct tree_hash;
+struct tree_hash *tree_hash_new(uint64_t file_size);
+void tree_hash_free(struct tree_hash *hash);
+/* A value given twice must be equal; false when it differs, for an index past the end, or without
+ * memory. */
+bool tree_hash_add(struct tree_hash *hash, uint64_t index,
+                   const uint8_t chaining_value[TREE_HASH_SIZE]);
+/* True when every block is there. Files of at most one block: give tree_hash_whole's value as
+ * index 0. */
+bool tree_hash_result(const struct tree_hash *hash, uint8_t result[TREE_HASH_SIZE]);
+
+#endif

@@ -1,0 +1,78 @@
+/* Drives one session on real sockets: the opening, lanes on threads, timers and wake-ups.
+ *
+ * driver_run blocks until the session has ended and every thread it started is gone. The only part
+ * of petrel that owns network threads and reads the clock. What the session carries is the business
+ * of a `struct driver_upper`, whose functions run on the session's thread.
+ */
+#ifndef PETREL_NET_DRIVER_H
+#define PETREL_NET_DRIVER_H
+
+#include "base/address.h"
+#include "transport/opening.h"
+#include "transport/session.h"
+
+struct driver_upper {
+    void *context;
+    /* The opening has finished; the session is borrowed until driver_run returns. */
+    void (*attach)(void *context, struct session *session, uint64_t now_ns);
+    /* Moves what can be moved between the session and whatever is above; true when something
+     * moved. Called after every session_step. */
+    bool (*step)(void *context, uint64_t now_ns);
+    uint64_t (*deadline)(void *context);
+    /* True when nothing above holds the run open any more; it ends once the session is closed. */
+    bool (*is_ended)(void *context);
+    /* About ten times a second, for progress; also before the session exists (session NULL). */
+    void (*tick)(void *context, uint64_t now_ns);
+    /* Ctrl-C: tell the peer and wind down. */
+    void (*interrupt)(void *context, uint64_t now_ns);
+};
+
+struct udp_listener;
+struct driver;
+
+struct driver_config {
+    bool client;
+    enum transfer_role role;
+    uint8_t secret[START_SECRET_SIZE];
+    uint8_t session_id[SESSION_ID_SIZE];
+    uint32_t initial_credit;       /* blocks a receiver grants in its hello */
+    struct address candidates[16]; /* client: where the server may be */
+    unsigned candidate_count;
+    struct udp_listener *listener; /* server: from driver_listen; stays the caller's */
+    unsigned lanes;                /* 0: auto */
+    uint64_t limit_bps, fixed_bps;
+    uint64_t rtt_ns;          /* known from SSH, 0 if not */
+    uint64_t open_timeout_ns; /* until "no answer" */
+    uint64_t idle_timeout_ns; /* 0: 90 s */
+    struct driver_upper upper;
+    /* Watched at each wake-up; set from a signal handler. 1: upper.interrupt; 2 or more: at once.
+     */
+    const volatile int *stop;
+    /* A descriptor to watch, e.g. the SSH channel; -1 for none. on_watch runs on the session's
+     * thread when it is readable or closed, and returns false to stop watching. */
+    int watch_fd;
+    bool (*on_watch)(void *context, int fd);
+    void *watch_context;
+};
+
+struct driver *driver_new(const struct driver_config *config, struct error *error);
+/* True: the session ended well. False with the cause otherwise. */
+bool driver_run(struct driver *driver, struct error *error);
+/* From any thread or a signal handler: something above has work for the session's thread. */
+void driver_wake(struct driver *driver);
+void driver_free(struct driver *driver);
+/* The monotonic clock that all times are taken from. */
+uint64_t driver_now(void);
+
+/* Server: binds one UDP port out of [first, last] on all addresses, IPv4 and IPv6, one SO_REUSEPORT
+ * socket per network thread. ERROR_IO that names the range when all of it is in use. */
+struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsigned threads,
+                                   struct error *error);
+uint16_t udp_listener_port(const struct udp_listener *listener);
+void udp_listener_free(struct udp_listener *listener);
+
+/* When socket buffers came out too small for the path: one line that names the sysctl, else NULL.
+ */
+const char *driver_buffer_hint(const struct driver *driver);
+
+#endif

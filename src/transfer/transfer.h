@@ -1,0 +1,84 @@
+/* A transfer: glues a session to storage, by control messages (docs/protocol.md, "Messages").
+ *
+ * Two halves with one face: transfer_sender moves blocks from a source into the session,
+ * transfer_receiver from the session into a sink. Pure logic; the disk works elsewhere, joined by
+ * a `struct work` of two rings (transfer/work.h).
+ */
+#ifndef PETREL_TRANSFER_TRANSFER_H
+#define PETREL_TRANSFER_TRANSFER_H
+
+#include "transfer/work.h"
+#include "transport/session.h"
+#include "tree/request.h"
+
+enum transfer_phase { PHASE_CONNECTING, PHASE_MOVING, PHASE_FINISHING, PHASE_ENDED };
+
+/* What progress, summary and JSON are made of; filled on either side. */
+struct transfer_progress {
+    enum transfer_phase phase;
+    uint64_t total_bytes, total_files; /* found so far */
+    bool totals_final;
+    uint64_t verified_bytes, files_done, files_skipped, files_failed;
+    uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
+    uint64_t disk_wait_ns;         /* time the local disk held things up */
+    uint64_t peer_disk_wait_ns;
+    struct session_statistics session;
+};
+
+enum transfer_event_kind {
+    TRANSFER_FILE_DONE,    /* path, size, hash */
+    TRANSFER_FILE_SKIPPED, /* path, size */
+    TRANSFER_FILE_FAILED,  /* path, error: on either side */
+    TRANSFER_NOTE          /* error.text is a line for people */
+};
+
+struct transfer_event {
+    enum transfer_event_kind kind;
+    const char *path; /* as the peer said it: escape before printing */
+    uint64_t size;
+    uint8_t hash[32];
+    struct error error;
+};
+
+typedef void transfer_event_function(void *context, const struct transfer_event *event);
+
+struct transfer_config {
+    bool client;
+    enum transfer_role role;
+    /* The client's request, borrowed for the transfer's life; NULL on a server, which gets it from
+     * the peer. */
+    const struct transfer_request *request;
+    /* Server: called once with the decoded request, to open the source or prepare the sink. Sets
+     * *source or *sink and its ops; false ends the session with the error as reason. Client: the
+     * source or sink is made beforehand and `open_storage` only returns it. */
+    bool (*open_storage)(void *context, const struct transfer_request *request,
+                         struct storage *storage, struct error *error);
+    void *open_context;
+    transfer_event_function *on_event;
+    void *event_context;
+    size_t pool_blocks; /* limit of the block pool */
+};
+
+struct transfer;
+struct transfer *transfer_new(const struct transfer_config *config, struct error *error);
+void transfer_free(struct transfer *transfer);
+
+/* How many blocks a receiver grants in its hello (0 for a sender). */
+uint32_t transfer_initial_credit(const struct transfer *transfer);
+/* The opening has finished and the session exists; borrowed until transfer_free. */
+void transfer_attach(struct transfer *transfer, struct session *session, uint64_t now_ns);
+/* Moves what can be moved; called after session_step, again with the session until neither has
+ * anything to do. True when something moved. */
+bool transfer_step(struct transfer *transfer, uint64_t now_ns);
+uint64_t transfer_deadline(const struct transfer *transfer);
+/* The rings to the disk side: run by work_run on a thread, or stepped by a simulator. */
+struct work *transfer_work(struct transfer *transfer);
+void transfer_progress(const struct transfer *transfer, struct transfer_progress *progress);
+/* Ctrl-C and fatal local errors: tells the peer, then the session closes. */
+void transfer_abort(struct transfer *transfer, enum error_kind kind, const char *text,
+                    uint64_t now_ns);
+bool transfer_is_ended(const struct transfer *transfer);
+/* kind NONE and files_failed 0: everything arrived and was verified, said by the receiver. */
+const struct error *transfer_error(const struct transfer *transfer);
+
+#endif

@@ -1,0 +1,55 @@
+/* One lane: a packet number space with its keys, acks, loss detection, pacing and packet size.
+ *
+ * A lane lives on one thread and shares with the session only two rings of small messages
+ * (transport/lane_messages.h). It knows pieces of blocks and of the control stream, not files, and
+ * decides nothing about rates: the session tells it its share. Two kinds: a datagram lane on a UDP
+ * path, and a stream lane on a reliable byte stream, where packets are never lost or resent.
+ */
+#ifndef PETREL_TRANSPORT_LANE_H
+#define PETREL_TRANSPORT_LANE_H
+
+#include "base/address.h"
+#include "base/error.h"
+#include "transport/limits.h"
+
+enum lane_kind { LANE_DATAGRAM, LANE_STREAM };
+
+struct lane;
+
+/* One call's worth of output: equal packets of `segment` bytes, the last may be shorter, all to
+ * one address. For a stream lane: one or more packets, each behind its 2-byte length. */
+struct lane_train {
+    struct address to;
+    uint8_t bytes[TRAIN_BYTES_MAX + 1000];
+    size_t size;
+    uint32_t segment;
+};
+
+/* One datagram as it came from the network; opened in place, so `bytes` is overwritten. Anything
+ * that does not authenticate is counted and dropped. Returns true when it did authenticate. */
+bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes, size_t size,
+                  uint64_t now_ns);
+/* A stream lane takes bytes as they come, in any pieces. False: the peer broke the framing. */
+bool lane_receive_stream(struct lane *lane, const uint8_t *bytes, size_t size, uint64_t now_ns,
+                         struct error *error);
+
+/* Fills `train` with what may leave now. False when nothing may. Call until false. `room` for a
+ * stream lane: how many bytes the pipe takes without growing past its 256 KiB; else SIZE_MAX. */
+bool lane_send(struct lane *lane, struct lane_train *train, size_t room, uint64_t now_ns);
+
+/* When lane_send or the timers want to run next without new input; TIME_NEVER if never. */
+uint64_t lane_deadline(const struct lane *lane);
+
+/* Tells how many datagrams the lane's own socket dropped so far (SO_RXQ_OVFL), so that the peer
+ * does not take them for path loss. */
+void lane_note_socket_drops(struct lane *lane, uint32_t total);
+/* Segmentation was found broken or working for this lane's socket; statistics only. */
+unsigned lane_index(const struct lane *lane);
+enum lane_kind lane_kind(const struct lane *lane);
+/* The id that the peer writes on packets for this lane. */
+uint32_t lane_connection_id(const struct lane *lane);
+/* Reads the connection id of a datagram without touching the rest: finds the lane. False when it
+ * is no sealed packet. */
+bool lane_peek_connection_id(const uint8_t *bytes, size_t size, uint32_t *id);
+
+#endif

@@ -1,0 +1,45 @@
+/* What a client asks of the far end, as a value that travels in the protocol and never in a
+ * command line. Pure: parsing, printing and limits only. */
+#ifndef PETREL_TREE_REQUEST_H
+#define PETREL_TREE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cursor.h"
+#include "base/error.h"
+
+#define REQUEST_PATHS_MAX 4096
+#define REQUEST_PATH_LIMIT 4096
+
+enum transfer_flag {
+    TRANSFER_MAKE_PATH = 1u << 0,                /* --mkpath */
+    TRANSFER_FOLLOW_LINKS = 1u << 1,             /* -L */
+    TRANSFER_DRY_RUN = 1u << 2,                  /* -n */
+    TRANSFER_QUICK_CHECK = 1u << 3,              /* same size and mtime: skip */
+    TRANSFER_DESTINATION_IS_DIRECTORY = 1u << 4, /* several sources, or it ended in '/' */
+    TRANSFER_WILDCARDS = 1u << 5                 /* sources may hold * ? [...] */
+};
+
+struct transfer_request {
+    uint32_t flags;
+    /* Push: the top-level names that will come, in order, and the destination. A name is one path
+     * component, or "" for "the contents of a directory go into the destination itself".
+     * Pull: the source paths as the user wrote them (relative to the remote home); destination is
+     * then local and not sent. */
+    char **names;
+    uint8_t *name_is_directory; /* push: what the source is; pull: 0 */
+    size_t name_count;
+    char
+        *destination; /* push: as the user wrote it, "" for home, "~/x" allowed. Pull: local path */
+};
+
+void transfer_request_release(struct transfer_request *request);
+bool transfer_request_add(struct transfer_request *request, const char *name, bool is_directory);
+void transfer_request_encode(const struct transfer_request *request, struct writer *writer);
+/* Refuses more than REQUEST_PATHS_MAX names, longer paths, and NUL bytes inside. */
+bool transfer_request_decode(struct transfer_request *request, struct reader *reader,
+                             struct error *error);
+
+#endif

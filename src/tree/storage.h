@@ -1,0 +1,118 @@
+/* What the transfer asks of storage: a source that yields blocks, and a sink that takes them.
+ *
+ * Both are step engines run on a disk thread (or by a simulator): each call may block on a disk,
+ * never on the network. tree/ implements them on a file system, lab/ on a simulated disk. They know
+ * nothing of packets; the transfer knows nothing of files beyond ids and counts.
+ */
+#ifndef PETREL_TREE_STORAGE_H
+#define PETREL_TREE_STORAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/block.h"
+#include "base/error.h"
+#include "tree/request.h"
+
+/* ---- source ---- */
+
+enum source_result {
+    SOURCE_BLOCK,    /* `buffer` was filled with item.block; it is used up */
+    SOURCE_COMPLETE, /* a large file was read to its end: item.file_id, item.hash, item.size */
+    SOURCE_WITHDRAW, /* a large file failed in mid-read: item.file_id, item.error */
+    SOURCE_PROBLEM,  /* something is not sent: item.error says what and why; the rest goes on */
+    SOURCE_WAIT,     /* nothing before an answer to an offer arrives */
+    SOURCE_END,      /* all is given: item.blocks and item.files are the final counts */
+    SOURCE_FAILED    /* nothing can go on: item.error */
+};
+
+struct source_item {
+    uint32_t block; /* number in the transfer's linear space, never given twice */
+    bool packed;
+    uint32_t length;
+    uint64_t file_id;
+    uint8_t hash[32];
+    uint64_t size;
+    uint64_t blocks, files;
+    struct error error;
+    /* Running totals of what the walk found so far, for progress; `totals_final` when it ended. */
+    uint64_t total_files, total_bytes;
+    bool totals_final;
+};
+
+struct source_ops {
+    /* Does one piece of work. `buffer` holds BLOCK_SIZE bytes and is left unused by all results
+     * but SOURCE_BLOCK. */
+    enum source_result (*next)(void *source, uint8_t *buffer, struct source_item *item);
+    /* The receiver's answer to the offer block `block`: one enum answer_verdict per entry. */
+    bool (*answer)(void *source, uint32_t block, const uint8_t *verdicts, size_t count,
+                   struct error *error);
+    /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
+     * before the first next(). */
+    void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);
+    void (*close)(void *source);
+};
+
+enum answer_verdict { ANSWER_SKIP = 0, ANSWER_SEND = 1 };
+
+/* ---- sink ---- */
+
+enum sink_job_kind {
+    SINK_BLOCK,    /* a whole block: packed, or content */
+    SINK_COMPLETE, /* the sender's hash of a large file */
+    SINK_WITHDRAW, /* a large file will not come: file_id, error */
+    SINK_END       /* no more blocks; finish directories, sync, count */
+};
+
+struct sink_job {
+    enum sink_job_kind kind;
+    uint32_t block;
+    bool packed;
+    uint8_t *bytes; /* SINK_BLOCK: the sink's until it reports SINK_BUFFER_FREE */
+    uint32_t length;
+    uint64_t file_id;
+    uint8_t hash[32];
+    uint64_t size;
+    uint64_t blocks, files;
+    struct error error;
+};
+
+enum sink_report_kind {
+    SINK_BUFFER_FREE,  /* bytes: hand it back to credit */
+    SINK_VERIFIED,     /* size bytes of content are written and verified */
+    SINK_FILE_DONE,    /* path, size, hash: renamed to its final name */
+    SINK_FILE_FAILED,  /* path, error: this file is not there; the rest goes on */
+    SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
+    SINK_ANSWER,       /* verdicts for an offer block: bytes = verdicts, length = count */
+    SINK_NOTE,         /* one line for people, e.g. what the target could not hold, with a count */
+    SINK_FINISHED,     /* after SINK_END: files, bytes, failures */
+    SINK_FAILED        /* nothing can go on: error (protocol error, destination gone) */
+};
+
+struct sink_report {
+    enum sink_report_kind kind;
+    uint32_t block;
+    uint8_t *bytes;
+    uint32_t length;
+    const char *path; /* escaped for display is the printer's work; borrowed during the call */
+    uint8_t hash[32];
+    uint64_t size;
+    uint64_t files, failures;
+    struct error error;
+};
+
+typedef void sink_emit(void *context, const struct sink_report *report);
+
+struct sink_ops {
+    /* Opens the destination for `request` and tells which top-level names exist there. For a pull,
+     * the names are those asked for. False: nothing was written. */
+    bool (*open)(void *sink, const struct transfer_request *request, uint8_t *existing_bitmap,
+                 size_t bitmap_size, struct error *error);
+    /* Does one job, reporting as it goes. */
+    void (*accept)(void *sink, const struct sink_job *job, sink_emit *emit, void *context);
+    /* Closes everything; temporary files of unfinished content are removed. */
+    void (*close)(void *sink);
+};
+
+#endif
