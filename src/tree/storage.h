@@ -34,8 +34,17 @@ struct source_item {
     uint64_t file_id;
     uint8_t hash[32];
     uint64_t size;
+    /* END: the blocks given, and the files among them and the offers: delivered, answered "skip" or
+     * withdrawn. */
     uint64_t blocks, files;
     struct error error;
+    /* PROBLEM, WITHDRAW: whose, or NULL; borrowed until the next call of next(). */
+    const char *path;
+    /* Content blocks, COMPLETE and WITHDRAW: the packed block that holds the file's entry, if the
+     * source says so. It lets the sender bound what goes ahead of an entry exactly; without it
+     * every packed block given before counts. */
+    bool has_entry_block;
+    uint32_t entry_block;
     /* Running totals of what the walk found so far, for progress; `totals_final` when it ended. */
     uint64_t total_files, total_bytes;
     bool totals_final;
@@ -59,9 +68,11 @@ enum answer_verdict { ANSWER_SKIP = 0, ANSWER_SEND = 1 };
 /* ---- sink ---- */
 
 enum sink_job_kind {
-    SINK_BLOCK,    /* a whole block: packed, or content */
-    SINK_COMPLETE, /* the sender's hash of a large file */
-    SINK_WITHDRAW, /* a large file will not come: file_id, error */
+    SINK_BLOCK,    /* a whole block: packed, or content; in any order, also before its entry */
+    SINK_COMPLETE, /* the sender's hash of a large file; perhaps before its last blocks, but never
+                      before the packed block that holds its entry */
+    SINK_WITHDRAW, /* a large file will not come: file_id, error; answered by FILE_FAILED. Never
+                      before its entry; blocks of it may still follow and count as arrived */
     SINK_END       /* no more blocks; finish directories, sync, count */
 };
 
@@ -86,7 +97,7 @@ enum sink_report_kind {
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
     SINK_ANSWER,       /* verdicts for an offer block: bytes = verdicts, length = count */
     SINK_NOTE,         /* one line for people, e.g. what the target could not hold, with a count */
-    SINK_FINISHED,     /* after SINK_END: files, bytes, failures */
+    SINK_FINISHED,     /* after SINK_END: files (done and skipped), failures (FILE_FAILED said) */
     SINK_FAILED        /* nothing can go on: error (protocol error, destination gone) */
 };
 

@@ -1,0 +1,79 @@
+/* The messages of the control stream as values, and their bytes (docs/protocol.md, "The control
+ * stream").
+ *
+ * Pure codec: knows limits and forms, not who may say what when. Decoded messages borrow from the
+ * body they were read from.
+ */
+#ifndef PETREL_TRANSFER_MESSAGES_H
+#define PETREL_TRANSFER_MESSAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cursor.h"
+#include "base/error.h"
+#include "tree/request.h"
+
+#define MESSAGE_HEAD_MAX 20u                 /* type and length as varints */
+#define MESSAGE_BODY_MAX 65536u              /* of all messages but those below */
+#define MESSAGE_LONG_BODY_MAX (1024u * 1024) /* of REQUEST, NAMES, READY and ANSWER */
+#define MESSAGE_PATH_MAX 4096u
+#define MESSAGE_TEXT_MAX 479u      /* what struct error holds */
+#define MESSAGE_FILES_DONE_MAX 64u /* FILE_DONE messages in a session */
+
+enum message_type {
+    MESSAGE_REQUEST = 1,
+    MESSAGE_READY = 2,
+    MESSAGE_ANSWER = 3,
+    MESSAGE_COMPLETE = 4,
+    MESSAGE_WITHDRAW = 5,
+    MESSAGE_END = 6,
+    MESSAGE_PROBLEM = 7,
+    MESSAGE_PROGRESS = 8,
+    MESSAGE_TOTALS = 9,
+    MESSAGE_FILE_DONE = 10,
+    MESSAGE_NOTE = 11,
+    MESSAGE_UNSUPPORTED = 12,
+    MESSAGE_NAMES = 13,
+    MESSAGE_TYPE_COUNT
+};
+
+struct message {
+    enum message_type type;
+    /* READY: bitmap. ANSWER: verdicts. REQUEST and NAMES: the whole body, see below. */
+    const uint8_t *bytes;
+    size_t length;
+    uint32_t block;           /* ANSWER */
+    uint64_t file_id;         /* COMPLETE, WITHDRAW */
+    uint64_t size;            /* COMPLETE, FILE_DONE; TOTALS and PROGRESS: bytes */
+    uint64_t blocks;          /* END */
+    uint64_t files;           /* END, TOTALS; PROGRESS: done */
+    uint64_t skipped, failed; /* PROGRESS */
+    uint64_t disk_wait_ns;    /* PROGRESS */
+    uint64_t unsupported;     /* UNSUPPORTED: the type */
+    bool totals_final;        /* TOTALS */
+    uint8_t hash[32];         /* COMPLETE, FILE_DONE */
+    enum error_kind kind;     /* WITHDRAW, PROBLEM */
+    const char *path, *text;  /* not ended by NUL when decoded: use the lengths */
+    size_t path_length, text_length;
+};
+
+/* The longest body that a message of this type may have; 0 for a type that is not known. */
+size_t message_limit(uint64_t type);
+
+/* Writes head and body. The writer fails when there is no room or the message is over its limit.
+ * REQUEST and NAMES: `bytes` is a body made by request_body or names_body. */
+void message_encode(const struct message *message, struct writer *writer);
+
+/* Reads a body of a known type. False for a body that is cut, too long, or says what it may not. */
+bool message_decode(struct message *message, uint64_t type, const uint8_t *body, size_t size,
+                    struct error *error);
+
+/* The names that a pull's sources expanded to: a list in the form of a request's. Decoding adds to
+ * `names` (which the caller zeroed) and leaves it empty on failure. */
+void names_encode(const struct transfer_request *names, struct writer *writer);
+bool names_decode(struct transfer_request *names, const uint8_t *body, size_t size,
+                  struct error *error);
+
+#endif
