@@ -252,20 +252,29 @@ bool parse_unsigned(const char *text, uint64_t limit, uint64_t *value, struct er
     return true;
 }
 
-/* Three digits of value / unit, rounded: 1.25, 12.5, 125. */
+static uint64_t rounded_quotient(uint64_t value, uint64_t step)
+{
+    return value / step + (value % step >= step - step / 2);
+}
+
+/* Three digits of value / unit, rounded: 1.25, 12.5, 125. A unit is at least 1000. */
 static void format_digits(char *text, size_t capacity, uint64_t value, uint64_t unit,
                           const char *name)
 {
-    unsigned decimals = value < unit * 10 ? 2 : value < unit * 100 ? 1 : 0;
-    uint64_t steps = decimals == 2 ? 100 : decimals == 1 ? 10 : 1;
-    uint64_t step = unit / steps;
-    uint64_t rounded = value / step + (value % step >= step - step / 2);
-    uint64_t whole = rounded / steps, part = rounded % steps;
+    int decimals = 2;
+    unsigned steps = 100; /* of the last digit in one unit */
+    uint64_t rounded = rounded_quotient(value, unit / steps);
+    while (rounded >= 1000 && decimals > 0) { /* also where rounding made 9.996 into 10.0 */
+        decimals--;
+        steps /= 10;
+        rounded = rounded_quotient(value, unit / steps);
+    }
+    unsigned long long whole = rounded / steps;
     if (decimals == 0)
-        snprintf(text, capacity, "%llu %s", (unsigned long long)whole, name);
+        snprintf(text, capacity, "%llu %s", whole, name);
     else
-        snprintf(text, capacity, "%llu.%0*llu %s", (unsigned long long)whole, (int)decimals,
-                 (unsigned long long)part, name);
+        snprintf(text, capacity, "%llu.%0*u %s", whole, decimals, (unsigned)(rounded % steps),
+                 name);
 }
 
 static char *format_scaled(char *text, size_t capacity, uint64_t value, const char *const names[7])
