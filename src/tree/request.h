@@ -37,9 +37,26 @@ struct transfer_request {
 
 void transfer_request_release(struct transfer_request *request);
 bool transfer_request_add(struct transfer_request *request, const char *name, bool is_directory);
+/* The body of REQUEST. A destination of NULL travels as "": a pull encodes a copy of the struct
+ * with the destination set to NULL. */
 void transfer_request_encode(const struct transfer_request *request, struct writer *writer);
-/* Refuses more than REQUEST_PATHS_MAX names, longer paths, and NUL bytes inside. */
+/* Takes all that `reader` holds. Refuses more than REQUEST_PATHS_MAX names, longer paths, unknown
+ * flags, bytes that follow, and NUL bytes inside. On success the caller releases `request`; on
+ * failure it is left empty. */
 bool transfer_request_decode(struct transfer_request *request, struct reader *reader,
                              struct error *error);
+
+/* Whether every name is a top-level name (one component that is not "." or "..", or "" for a
+ * directory's contents): what a push's receiver demands of the request. */
+bool transfer_request_names_valid(const struct transfer_request *names, struct error *error);
+/* Whether a pull that asked for `request` may be answered with `names`: each name must follow from
+ * a source asked for, by its last component, or by its pattern with TRANSFER_WILDCARDS; "" only
+ * from a source that means a directory's contents ("dir/", ".", "..", ""). ERROR_REFUSED else. */
+bool transfer_request_admits(const struct transfer_request *request,
+                             const struct transfer_request *names, struct error *error);
+
+/* The last component of a source as the user wrote it, by the rule "dir is DST/dir, dir/ its
+ * contents": *size 0 for "dir/", ".", "x/..", "~" and "". Borrowed from `path`. */
+const char *transfer_source_name(const char *path, size_t *size);
 
 #endif

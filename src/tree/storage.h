@@ -34,8 +34,8 @@ struct source_item {
     uint64_t file_id;
     uint8_t hash[32];
     uint64_t size;
-    /* END: the blocks given, and the files among them and the offers: delivered, answered "skip" or
-     * withdrawn. */
+    /* END: the blocks given, and the regular files among them and the offers: delivered, answered
+     * "skip" or withdrawn. */
     uint64_t blocks, files;
     struct error error;
     /* PROBLEM, WITHDRAW: whose, or NULL; borrowed until the next call of next(). */
@@ -60,6 +60,10 @@ struct source_ops {
     /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
      * before the first next(). */
     void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);
+    /* Pull: the top-level names that the request's sources expanded to, in the order of their
+     * indexes in entries and in the bitmap above; only `names`, `name_is_directory` and
+     * `name_count` are set. Borrowed for the source's life. May be NULL in a source of tests. */
+    const struct transfer_request *(*names)(void *source);
     void (*close)(void *source);
 };
 
@@ -91,11 +95,12 @@ struct sink_job {
 
 enum sink_report_kind {
     SINK_BUFFER_FREE,  /* bytes: hand it back to credit */
-    SINK_VERIFIED,     /* size bytes of content are written and verified */
+    SINK_VERIFIED,     /* size more bytes are written and hashed from what was written (progress; a
+                          file's whole hash is compared before its FILE_DONE) */
     SINK_FILE_DONE,    /* path, size, hash: renamed to its final name */
     SINK_FILE_FAILED,  /* path, error: this file is not there; the rest goes on */
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
-    SINK_ANSWER,       /* verdicts for an offer block: bytes = verdicts, length = count */
+    SINK_ANSWER,       /* block; bytes = verdicts (borrowed during the call), length = count */
     SINK_NOTE,         /* one line for people, e.g. what the target could not hold, with a count */
     SINK_FINISHED,     /* after SINK_END: files (done and skipped), failures (FILE_FAILED said) */
     SINK_FAILED        /* nothing can go on: error (protocol error, destination gone) */
@@ -116,8 +121,11 @@ struct sink_report {
 typedef void sink_emit(void *context, const struct sink_report *report);
 
 struct sink_ops {
-    /* Opens the destination for `request` and tells which top-level names exist there. For a pull,
-     * the names are those asked for. False: nothing was written. */
+    /* Opens the destination for `request` and tells which top-level names exist there. The names
+     * are the top-level names that will come: a push's REQUEST, a pull's NAMES after
+     * transfer_request_admits allowed them; flags and destination are the user's. The bitmap is
+     * zeroed first and must hold a bit for each name. Copies what it keeps. False: nothing was
+     * written. */
     bool (*open)(void *sink, const struct transfer_request *request, uint8_t *existing_bitmap,
                  size_t bitmap_size, struct error *error);
     /* Does one job, reporting as it goes. */
