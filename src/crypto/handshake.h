@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "crypto/primitives.h"
 
 #define START_SECRET_SIZE 32
 #define SESSION_ID_SIZE 16
@@ -37,12 +38,5 @@ bool handshake_finished(const struct handshake *handshake);
 /* EXPORTER-petrel-1 with `context`; only when finished. */
 bool handshake_export(struct handshake *handshake, const uint8_t *context, size_t context_size,
                       uint8_t *secret, size_t secret_size, struct error *error);
-
-/* Random bytes for ids and secrets (RAND_bytes). */
-bool random_bytes(void *bytes, size_t size, struct error *error);
-/* Overwrites a secret; not optimised away. */
-void wipe(void *bytes, size_t size);
-/* SHA-256, for hashing both hellos into the exporter's context. */
-void sha256(const void *bytes, size_t size, uint8_t hash[32]);
 
 #endif
