@@ -16,8 +16,12 @@ const struct aead_provider *const aead_providers[] = {
     NULL,
 };
 
+const struct aead_provider *(*aead_override)(enum aead_suite suite);
+
 const struct aead_provider *aead_best(enum aead_suite suite)
 {
+    if (aead_override != NULL)
+        return aead_override(suite);
     for (size_t i = 0; aead_providers[i] != NULL; i++) {
         const struct aead_provider *provider = aead_providers[i];
         if (provider->suite == suite && provider->available())

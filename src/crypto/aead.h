@@ -42,6 +42,10 @@ extern const struct aead_provider *const aead_providers[];
 /* The best available provider of a suite, NULL if none. */
 const struct aead_provider *aead_best(enum aead_suite suite);
 
+/* Test hook: when set, aead_best asks it instead, so that a simulator can watch packets. Not for
+ * production. */
+extern const struct aead_provider *(*aead_override)(enum aead_suite suite);
+
 /* The suites this machine prefers: AES-256-GCM when the processor has AES instructions. */
 bool aead_has_aes_hardware(void);
 
