@@ -8,6 +8,15 @@
 
 #include <stdbool.h>
 
+/* Formats follow C99 also on Windows, whose own printf knows no %zu. */
+#ifdef __MINGW32__
+#define PRINTF_LIKE(format_index, first_index)                                                     \
+    __attribute__((format(gnu_printf, format_index, first_index)))
+#else
+#define PRINTF_LIKE(format_index, first_index)                                                     \
+    __attribute__((format(printf, format_index, first_index)))
+#endif
+
 enum error_kind {
     ERROR_NONE = 0,
     ERROR_USAGE,       /* the user asked for something impossible or unclear */
@@ -41,12 +50,11 @@ struct error {
 /* Fills `error` (may be NULL) unless it is already set: the first cause wins. Returns false, so
  * that a failing function can end in `return error_set(...)`. */
 bool error_set(struct error *error, enum error_kind kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+    PRINTF_LIKE(3, 4);
 
 /* As error_set, for a failed system call: `kind` follows from `os_errno` (ENOENT, EACCES, ENOSPC
  * and so on, ERROR_IO otherwise) and the system's text is appended after ": ". */
-bool error_set_errno(struct error *error, int os_errno, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+bool error_set_errno(struct error *error, int os_errno, const char *format, ...) PRINTF_LIKE(3, 4);
 
 void error_clear(struct error *error);
 

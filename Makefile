@@ -1,0 +1,45 @@
+# A thin face over meson and ninja: what people type, with what is missing installed first.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
+                 tests/*/*/meson.build)
+
+.PHONY: all demo test sim sim-gates bench mutants install uninstall format clean
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja: $(MESON_FILES)
+	@scripts/setup build
+	@if [ -f $@ ]; then meson setup --reconfigure $(BUILD); \
+	 else meson setup --prefix $(PREFIX) $(BUILD); fi >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@mv $(BUILD).log $(BUILD)/meson-logs/setup.txt
+	@touch $@
+
+# Builds with gcc and clang, runs every test and check; the last line counts them.
+test:
+	@scripts/test
+
+# Each of these is a program of its own; ARGS="..." reaches it.
+demo sim sim-gates mutants: all
+	@scripts/$@ $(ARGS)
+
+bench: all
+	@scripts/setup bench
+	@scripts/bench $(ARGS)
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+
+uninstall: $(BUILD)/build.ninja
+	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	@meson introspect --installed $(BUILD) | \
+	 python3 -c 'import json, sys; print("\n".join(json.load(sys.stdin).values()))' | \
+	 while read -r file; do rm -fv "$(DESTDIR)$$file"; done
+
+format:
+	@find src tests -name '*.[ch]' -print0 | xargs -0 $$(scripts/find-clang-format) -i
+
+clean:
+	@rm -rf build build-clang build-fuzz
