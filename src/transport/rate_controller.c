@@ -1,0 +1,374 @@
+#include "transport/rate_controller.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/units.h"
+#include "transport/rate_state.h"
+
+#define PACING_MARGIN 0.995 /* what is paced stays a little under what is believed */
+#define CAP_MARGIN 1.15
+#define INTERVAL_MIN_S 0.005
+#define INTERVAL_PACKETS_MIN 120.0
+#define BASE_RTT_WINDOW_NS (10 * NS_PER_S)
+#define DROOP 0.4 /* share of the queue over target that is drained per loop time */
+
+double rate_clamp(double value, double low, double high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static double seconds(uint64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+double rate_rtt_s(const struct rate_controller *c)
+{
+    return seconds(c->base_rtt_ns);
+}
+
+/* At a low rate a few packets alone are a queue of milliseconds. */
+double rate_queue_target_s(const struct rate_controller *c)
+{
+    double packets = 4.0 * 8.0 * c->config.datagram_bytes / c->base_bps;
+    double target = rate_clamp(rate_rtt_s(c) / 8, 0.004, 0.025);
+    return target > packets ? target : packets;
+}
+
+double rate_ack_interval_s(const struct rate_controller *c)
+{
+    return rate_clamp(rate_rtt_s(c) / 8, 0.001, 0.010);
+}
+
+double rate_queue_now_s(const struct rate_controller *c)
+{
+    uint64_t least = c->recent_min_ns < c->recent_last_ns ? c->recent_min_ns : c->recent_last_ns;
+    return least > c->base_rtt_ns && least != UINT64_MAX ? seconds(least - c->base_rtt_ns) : 0;
+}
+
+double rate_sigma(const struct rate_controller *c, double loss, double packets)
+{
+    double p = loss > c->ambient ? loss : c->ambient;
+    if (p < 0.001)
+        p = 0.001;
+    return packets > 0 ? sqrt(p * c->burst / packets) : 1;
+}
+
+void rate_set_base(struct rate_controller *c, double bps)
+{
+    if (c->config.limit_bps != 0 && bps > (double)c->config.limit_bps)
+        bps = (double)c->config.limit_bps;
+    bps = rate_clamp(bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    if (bps <= 0.97 * c->base_bps)
+        c->epoch++;
+    c->base_bps = bps;
+}
+
+void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample)
+{
+    if (tally->packets == 0)
+        tally->since_ns = sample->plan.begun_ns;
+    tally->packets += sample->packets;
+    tally->lost += sample->lost;
+    tally->events += sample->events;
+    tally->bits += sample->sent_bps * sample->seconds;
+    tally->seconds += sample->seconds;
+}
+
+bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally,
+                       uint64_t now_ns)
+{
+    (void)now_ns;
+    double rtts = rate_rtt_s(c) > INTERVAL_MIN_S ? rate_rtt_s(c) : INTERVAL_MIN_S;
+    return tally->packets > 0 && (tally->events >= 25 || tally->seconds >= 5.5 * rtts);
+}
+
+/* ---- RTT ---- */
+
+static void note_base_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
+{
+    if (rtt_ns < c->newer_min_ns)
+        c->newer_min_ns = rtt_ns;
+    if (now_ns - c->window_at_ns > BASE_RTT_WINDOW_NS / 2) {
+        c->older_min_ns = c->newer_min_ns;
+        c->newer_min_ns = rtt_ns;
+        c->window_at_ns = now_ns;
+    }
+    uint64_t least = c->older_min_ns < c->newer_min_ns ? c->older_min_ns : c->newer_min_ns;
+    if (rtt_ns <= c->base_rtt_ns + c->base_rtt_ns / 32)
+        c->base_rtt_at_ns = now_ns;
+    c->base_rtt_ns = least;
+}
+
+void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
+{
+    if (rtt_ns == 0)
+        return;
+    note_base_rtt(c, rtt_ns, now_ns);
+    uint64_t window = c->base_rtt_ns > 5 * NS_PER_MS ? c->base_rtt_ns / 2 : 5 * NS_PER_MS / 2;
+    if (now_ns - c->recent_at_ns > window) {
+        c->recent_last_ns = c->recent_min_ns;
+        c->recent_min_ns = rtt_ns;
+        c->recent_at_ns = now_ns;
+    } else if (rtt_ns < c->recent_min_ns) {
+        c->recent_min_ns = rtt_ns;
+    }
+}
+
+static void rtt_anew(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
+{
+    c->base_rtt_ns = c->newer_min_ns = rtt_ns;
+    c->older_min_ns = UINT64_MAX;
+    c->recent_min_ns = rtt_ns;
+    c->recent_last_ns = UINT64_MAX;
+    c->window_at_ns = c->recent_at_ns = c->base_rtt_at_ns = now_ns;
+}
+
+/* ---- Life ---- */
+
+struct rate_controller *rate_controller_new(const struct rate_config *config, uint64_t now_ns)
+{
+    struct rate_controller *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return NULL;
+    c->config = *config;
+    random_seed(&c->random, config->seed);
+    c->burst = 1.5;
+    rtt_anew(c, config->rtt_ns > 0 ? config->rtt_ns : 1, now_ns);
+    if (config->fixed_bps != 0) {
+        c->state = PHASE_FIXED;
+        c->fixed.bps = (double)config->fixed_bps;
+        rate_set_base(c, c->fixed.bps);
+    } else {
+        rate_startup_init(c, now_ns);
+    }
+    c->plan = (struct rate_plan){.phase = c->state, .gain = 1, .base_bps = c->base_bps};
+    return c;
+}
+
+void rate_controller_free(struct rate_controller *c)
+{
+    free(c);
+}
+
+void rate_controller_set_datagram(struct rate_controller *c, uint32_t datagram_bytes)
+{
+    if (datagram_bytes != 0)
+        c->config.datagram_bytes = datagram_bytes;
+}
+
+void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
+{
+    rtt_anew(c, c->base_rtt_ns, now_ns);
+    c->newer_min_ns = UINT64_MAX;
+    c->ambient = c->floor = 0;
+    c->ambient_known = false;
+    c->path_class = PATH_UNKNOWN;
+    if (c->state == PHASE_FIXED)
+        return;
+    if (c->state == PHASE_STARTUP) {
+        c->epoch++;
+        rate_startup_init(c, now_ns);
+        return;
+    }
+    rate_set_base(c, c->base_bps / 2);
+    rate_cycle_enter(c, now_ns);
+}
+
+/* ---- Plans ---- */
+
+void rate_controller_begin_interval(struct rate_controller *c, uint64_t id, uint64_t now_ns)
+{
+    struct rate_plan plan = {.id = id, .begun_ns = now_ns, .phase = c->state, .gain = 1};
+    if (c->state == PHASE_CRUISE)
+        rate_cycle_plan(c, &plan, now_ns);
+    plan.base_bps = c->base_bps;
+    plan.epoch = c->epoch;
+    c->plan = plan;
+    c->plans[id % RATE_PLANS] = plan;
+}
+
+static double interval_s(const struct rate_controller *c)
+{
+    if (c->state == PHASE_STARTUP)
+        return rate_startup_interval_s(c);
+    double rtt = rate_rtt_s(c);
+    return rtt > INTERVAL_MIN_S ? rtt : INTERVAL_MIN_S;
+}
+
+static double interval_packets(const struct rate_controller *c, double pacing_bps)
+{
+    double packets = INTERVAL_PACKETS_MIN;
+    if (c->state == PHASE_STARTUP)
+        return 16;
+    double stretch = 20 * c->ambient < 1 ? 20 * c->ambient : 1;
+    if (c->path_class != PATH_QUEUE && c->burst * stretch > 1)
+        packets *= c->burst * stretch;
+    double longest = 6 * interval_s(c) * pacing_bps / 8 / c->config.datagram_bytes;
+    return packets < longest ? packets : longest;
+}
+
+/* A queue over half the target is drained by pacing below the believed rate, in proportion; the
+ * belief itself is not touched, so nothing winds up. */
+static double droop(const struct rate_controller *c)
+{
+    if (c->state != PHASE_CRUISE || c->plan.phase == PHASE_UP || c->cycle.competing)
+        return 1;
+    double over = rate_queue_now_s(c) - rate_queue_target_s(c) / 2;
+    double loop = rate_rtt_s(c) * 1.5 + rate_ack_interval_s(c) + INTERVAL_MIN_S / 2;
+    return over > 0 ? 1 - rate_clamp(DROOP * over / loop, 0, 0.3) : 1;
+}
+
+static double pacing_rate(const struct rate_controller *c)
+{
+    switch (c->state) {
+    case PHASE_STARTUP:
+        return c->startup.pacing_bps;
+    case PHASE_FIXED:
+        return c->base_bps;
+    case PHASE_DRAIN:
+        return c->base_bps * 0.75;
+    default:
+        return c->base_bps * c->plan.gain * droop(c) * PACING_MARGIN;
+    }
+}
+
+/* What may be unacknowledged: the path, the queue allowed, and what waits for an ack to be made or
+ * for a loss to be believed. */
+static double inflight_cap(const struct rate_controller *c, double pacing_bps)
+{
+    double rtt = rate_rtt_s(c), slack = 2 * rate_ack_interval_s(c) + 0.001;
+    double bps = c->base_bps;
+    double hold = rtt + 2 * rate_queue_target_s(c) + slack;
+    if (c->state == PHASE_STARTUP || c->state == PHASE_FIXED) {
+        bps = pacing_bps;
+        hold = 2 * rtt + slack;
+    } else if (c->state == PHASE_DRAIN) {
+        hold = rtt + slack;
+    } else if (c->cycle.competing && hold < 2 * rtt + slack) {
+        hold = 2 * rtt + slack;
+    }
+    if (c->state == PHASE_CRUISE && c->plan.gain > 1)
+        bps *= c->plan.gain;
+    double bytes = bps * hold * CAP_MARGIN / 8;
+    double least = 10.0 * c->config.datagram_bytes;
+    return bytes > least ? bytes : least;
+}
+
+void rate_controller_decide(const struct rate_controller *c, struct rate_decision *decision)
+{
+    double pacing = pacing_rate(c);
+    if (c->config.limit_bps != 0 && pacing > (double)c->config.limit_bps)
+        pacing = (double)c->config.limit_bps;
+    pacing = rate_clamp(pacing, RATE_MIN_BPS, RATE_MAX_BPS);
+    decision->pacing_bps = (uint64_t)pacing;
+    decision->base_bps = (uint64_t)c->base_bps;
+    decision->inflight_cap_bytes = (uint64_t)inflight_cap(c, pacing);
+    decision->interval_ns = (uint64_t)(interval_s(c) * 1e9);
+    decision->interval_packets = (uint64_t)interval_packets(c, pacing);
+}
+
+/* ---- Measures ---- */
+
+static struct rate_sample measure(const struct rate_controller *c, const struct rate_plan *plan,
+                                  const struct rate_interval *interval)
+{
+    struct rate_sample s = {.plan = *plan, .queue_s = -1, .queue_mean_s = -1};
+    s.seconds = seconds(interval->end_ns - interval->start_ns);
+    if (s.seconds <= 0)
+        s.seconds = 1e-9;
+    s.packets = (double)interval->sent_packets;
+    s.lost = (double)interval->lost_packets;
+    s.events = (double)interval->loss_events;
+    s.loss = s.lost / s.packets;
+    s.sigma = rate_sigma(c, s.loss, s.packets);
+    s.sent_bps = (double)interval->sent_bytes * 8 / s.seconds;
+    double span = seconds(interval->receiver_span_ns);
+    if (span > 0 && interval->sent_packets > 1) {
+        span *= s.packets / (s.packets - 1); /* first to last is one gap short */
+        s.span_s = span;
+    }
+    s.delivered_bps = (double)interval->delivered_bytes * 8 / (span > s.seconds ? span : s.seconds);
+    if (interval->rtt_min_ns != 0) {
+        s.queue_s = interval->rtt_min_ns > c->base_rtt_ns
+                        ? seconds(interval->rtt_min_ns - c->base_rtt_ns)
+                        : 0;
+        s.queue_mean_s = interval->rtt_mean_ns > c->base_rtt_ns
+                             ? seconds(interval->rtt_mean_ns - c->base_rtt_ns)
+                             : 0;
+    }
+    return s;
+}
+
+static void learn_burst(struct rate_controller *c, const struct rate_interval *interval)
+{
+    if (interval->loss_events == 0)
+        return;
+    double mean = (double)interval->lost_packets / (double)interval->loss_events;
+    double weight = 0.1 * rate_clamp((double)interval->loss_events / 10, 0.1, 1);
+    c->burst += weight * (mean - c->burst);
+}
+
+/* Under half arriving for 5 seconds is no lossy path but a wrong rate: fall to what arrives. */
+static void fixed_sample(struct rate_controller *c, const struct rate_sample *s)
+{
+    if (s->loss < 0.5) {
+        c->fixed.bad_s = 0;
+        return;
+    }
+    c->fixed.bad_s += s->seconds;
+    if (c->fixed.bad_s >= 5) {
+        c->fixed.bad_s = 0;
+        rate_set_base(c, s->delivered_bps);
+    }
+}
+
+void rate_controller_on_interval(struct rate_controller *c, const struct rate_interval *interval,
+                                 uint64_t now_ns)
+{
+    const struct rate_plan *plan = &c->plans[interval->id % RATE_PLANS];
+    if (plan->id != interval->id)
+        return;
+    if (interval->sent_packets == 0 || interval->outage || interval->app_limited) {
+        rate_cycle_void(c, plan);
+        return;
+    }
+    struct rate_sample sample = measure(c, plan, interval);
+    learn_burst(c, interval);
+    switch (c->state) {
+    case PHASE_STARTUP:
+        rate_startup_sample(c, &sample, now_ns);
+        break;
+    case PHASE_DRAIN:
+        rate_drain_sample(c, &sample, now_ns);
+        break;
+    case PHASE_FIXED:
+        fixed_sample(c, &sample);
+        break;
+    default:
+        rate_cycle_sample(c, &sample, now_ns);
+        break;
+    }
+}
+
+/* ---- Telling ---- */
+
+const char *rate_controller_phase(const struct rate_controller *c)
+{
+    static const char *const names[] = {
+        [PHASE_STARTUP] = "startup", [PHASE_DRAIN] = "drain", [PHASE_CRUISE] = "cruise",
+        [PHASE_DOWN] = "down",       [PHASE_UP] = "up",       [PHASE_FIXED] = "fixed",
+    };
+    return names[c->state == PHASE_CRUISE ? c->plan.phase : c->state];
+}
+
+uint64_t rate_controller_base_rtt(const struct rate_controller *c)
+{
+    return c->base_rtt_ns;
+}
+
+double rate_controller_ambient_loss(const struct rate_controller *c)
+{
+    return c->ambient;
+}

@@ -1,0 +1,171 @@
+/* STARTUP: the rate grows threefold a round trip while delivery follows it; DRAIN: the queue that
+ * the last step left behind goes. Short intervals, judged over windows of half an RTT. */
+#include "base/units.h"
+#include "transport/rate_state.h"
+
+#define FIRST_BPS 25e6
+#define FIRST_PACKETS 64.0
+#define FIRST_RTT_MIN_S 0.005 /* acks come no faster than feedback can be used */
+#define GROWTH_EMPTY 3.2      /* per interval answered, while there is no queue */
+#define GROWTH_QUEUED 2.0
+#define FOLLOWS 0.8 /* of the best delivered share seen */
+#define WINDOW_PACKETS_MIN 40.0
+
+struct window {
+    double seconds, span, packets, lost, events, sent_bits, delivered_bits;
+    double queue_s; /* least; negative: unknown */
+};
+
+void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
+{
+    double rtt = rate_rtt_s(c) > FIRST_RTT_MIN_S ? rate_rtt_s(c) : FIRST_RTT_MIN_S;
+    double flight = FIRST_PACKETS * 8.0 * c->config.datagram_bytes / rtt;
+    c->state = PHASE_STARTUP;
+    c->startup = (struct rate_startup){.grown_ns = now_ns};
+    c->startup.pacing_bps = flight > FIRST_BPS ? flight : FIRST_BPS;
+    c->base_bps = c->startup.pacing_bps;
+}
+
+double rate_startup_interval_s(const struct rate_controller *c)
+{
+    double eighth = rate_rtt_s(c) / 8;
+    return eighth > 0.002 ? eighth : 0.002;
+}
+
+static const struct rate_sample *logged(const struct rate_startup *startup, unsigned back)
+{
+    return &startup->log[(startup->count - 1 - back) % RATE_STARTUP_LOG];
+}
+
+/* The newest samples that span `seconds` and at least `packets`. */
+static struct window window_of(const struct rate_startup *startup, double seconds, double packets)
+{
+    struct window w = {.queue_s = -1};
+    unsigned most = startup->count < RATE_STARTUP_LOG ? startup->count : RATE_STARTUP_LOG;
+    for (unsigned back = 0; back < most && (w.seconds < seconds || w.packets < packets); back++) {
+        const struct rate_sample *s = logged(startup, back);
+        w.seconds += s->seconds;
+        w.span += s->span_s > 0 ? s->span_s : s->seconds;
+        w.packets += s->packets;
+        w.lost += s->lost;
+        w.events += s->events;
+        w.sent_bits += s->sent_bps * s->seconds;
+        w.delivered_bits += s->sent_bps * s->seconds * (1 - s->loss);
+        if (s->queue_s >= 0 && (w.queue_s < 0 || s->queue_s < w.queue_s))
+            w.queue_s = s->queue_s;
+    }
+    return w;
+}
+
+static double window_delivered(const struct window *w)
+{
+    return w->delivered_bits / (w->span > w->seconds ? w->span : w->seconds);
+}
+
+/* Loss at rates that the path certainly carried cannot be the rate's fault. */
+static double loss_below(const struct rate_startup *startup, double bps, double *packets)
+{
+    double sent = 0, lost = 0;
+    unsigned most = startup->count < RATE_STARTUP_LOG ? startup->count : RATE_STARTUP_LOG;
+    for (unsigned back = 0; back < most; back++) {
+        const struct rate_sample *s = logged(startup, back);
+        if (s->sent_bps > bps)
+            continue;
+        sent += s->packets;
+        lost += s->lost;
+    }
+    *packets = sent;
+    return sent > 0 ? lost / sent : 0;
+}
+
+static void leave(struct rate_controller *c, const struct window *w, bool queued, uint64_t now_ns)
+{
+    double packets = 0, delivered = window_delivered(w);
+    double loss = loss_below(&c->startup, 0.9 * delivered, &packets);
+    if (packets >= WINDOW_PACKETS_MIN) {
+        c->ambient = rate_clamp(loss, 0, 0.25);
+        c->ambient_known = packets >= 200;
+        c->floor = c->ambient;
+    }
+    if (queued)
+        c->path_class = PATH_QUEUE;
+    c->epoch++;
+    rate_set_base(c, delivered / (1 - c->ambient));
+    rate_drain_begin(c, now_ns);
+}
+
+static void grow(struct rate_controller *c, bool follows)
+{
+    struct rate_startup *startup = &c->startup;
+    struct window newest = window_of(startup, rate_rtt_s(c) / 5, 1);
+    double share = startup->best_ratio > 0.5 ? startup->best_ratio : 0.5;
+    double carried = window_delivered(&newest) / share;
+    double queue = rate_queue_now_s(c), target = rate_queue_target_s(c);
+    if (!follows) {
+        if (startup->pacing_bps > 1.25 * carried)
+            startup->pacing_bps = 1.25 * carried;
+    } else if (queue < target) {
+        double next = carried * (queue < target / 2 ? GROWTH_EMPTY : GROWTH_QUEUED);
+        if (next > startup->pacing_bps)
+            startup->pacing_bps = next;
+    }
+    if (c->config.limit_bps != 0 && startup->pacing_bps > (double)c->config.limit_bps)
+        startup->pacing_bps = (double)c->config.limit_bps;
+    startup->pacing_bps = rate_clamp(startup->pacing_bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    c->base_bps = startup->pacing_bps; /* no epoch: what was sent before still counts */
+}
+
+void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sample,
+                         uint64_t now_ns)
+{
+    struct rate_startup *startup = &c->startup;
+    if (sample->plan.epoch != c->epoch)
+        return;
+    startup->log[startup->count++ % RATE_STARTUP_LOG] = *sample;
+    double rtt = rate_rtt_s(c) > 0.004 ? rate_rtt_s(c) : 0.004;
+    struct window w = window_of(startup, rtt / 2, WINDOW_PACKETS_MIN);
+    double delivered = window_delivered(&w);
+    double ratio = delivered * w.seconds / w.sent_bits;
+    if (w.packets >= WINDOW_PACKETS_MIN && ratio > startup->best_ratio)
+        startup->best_ratio = ratio;
+    bool follows = ratio >= FOLLOWS * startup->best_ratio;
+    bool queued = w.queue_s > 2 * rate_queue_target_s(c);
+    if (delivered > 1.15 * startup->grown_bps) {
+        startup->grown_bps = delivered;
+        startup->grown_ns = now_ns;
+    }
+    if (follows && !queued)
+        startup->poor = 0;
+    else if (startup->poor++ == 0)
+        startup->poor_since_ns = now_ns;
+    double poor_s = startup->poor > 0 ? (double)(now_ns - startup->poor_since_ns) / 1e9 : 0;
+    double still_s = (double)(now_ns - startup->grown_ns) / 1e9;
+    bool proved = poor_s >= (w.events >= 10 || queued ? 0.5 : 2) * rtt;
+    if ((!follows && queued) || (startup->poor > 0 && proved) || still_s > 4 * rtt) {
+        leave(c, &w, queued, now_ns);
+        return;
+    }
+    grow(c, follows);
+}
+
+/* ---- DRAIN ---- */
+
+/* The in-flight cap does the work; this only says how long. */
+void rate_drain_begin(struct rate_controller *c, uint64_t now_ns)
+{
+    if (rate_queue_now_s(c) <= rate_queue_target_s(c)) {
+        rate_cycle_enter(c, now_ns);
+        return;
+    }
+    c->state = PHASE_DRAIN;
+    double longest = 4 * rate_rtt_s(c) + 0.02;
+    c->drain_until_ns = now_ns + (uint64_t)(longest * 1e9);
+}
+
+void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample, uint64_t now_ns)
+{
+    bool fresh = sample->plan.phase == PHASE_DRAIN;
+    bool empty = rate_queue_now_s(c) <= rate_queue_target_s(c);
+    if ((fresh && empty) || now_ns >= c->drain_until_ns)
+        rate_cycle_enter(c, now_ns);
+}

@@ -1,0 +1,151 @@
+/* The rate controller's inside, shared by its files: rate_controller.c (the interface, plans and
+ * measures), rate_startup.c (STARTUP and DRAIN) and rate_cycle.c (CRUISE, UP, DOWN).
+ *
+ * Rates are doubles in bits of UDP payload a second, times inside a sample are in seconds. Only
+ * + - * / and sqrt are used, so that every compiler computes the same trace.
+ */
+#ifndef PETREL_TRANSPORT_RATE_STATE_H
+#define PETREL_TRANSPORT_RATE_STATE_H
+
+#include "base/random.h"
+#include "transport/rate_controller.h"
+
+#define RATE_PLANS 256u
+#define RATE_STARTUP_LOG 128u
+#define RATE_MIN_BPS 64000.0
+#define RATE_MAX_BPS 1e12
+
+enum rate_phase { PHASE_STARTUP, PHASE_DRAIN, PHASE_CRUISE, PHASE_DOWN, PHASE_UP, PHASE_FIXED };
+
+/* What an interval was begun as. */
+struct rate_plan {
+    uint64_t id;
+    uint64_t begun_ns;
+    enum rate_phase phase;
+    double gain, base_bps;
+    unsigned epoch;
+};
+
+/* What a closed interval showed. */
+struct rate_sample {
+    struct rate_plan plan;
+    double seconds; /* how long it was sent */
+    double packets, lost, events;
+    double sent_bps;      /* x */
+    double delivered_bps; /* y: over the longer of sending and receiving */
+    double loss;          /* p */
+    double sigma;         /* deviation of p to be expected from chance alone */
+    double queue_s;       /* least RTT over the base RTT; negative: unknown */
+    double queue_mean_s;  /* mean RTT over the base RTT */
+    double span_s;        /* what it took the receiver; 0: unknown */
+};
+
+/* Losses gathered over several intervals, until they say something. */
+struct rate_tally {
+    double packets, lost, events, bits, seconds;
+    uint64_t since_ns;
+};
+
+enum rate_path_class {
+    PATH_UNKNOWN,
+    PATH_QUEUE,  /* too high a rate showed as delay */
+    PATH_SHALLOW /* too high a rate showed as loss: policer or short buffer */
+};
+
+struct rate_startup {
+    double pacing_bps;
+    double best_ratio;
+    struct rate_sample log[RATE_STARTUP_LOG]; /* ring */
+    unsigned count;
+    unsigned poor; /* windows in a row in which delivery did not follow */
+    uint64_t poor_since_ns;
+    double grown_bps; /* best delivery, and since when it has not grown */
+    uint64_t grown_ns;
+};
+
+struct rate_cycle {
+    unsigned cruise_left;
+    unsigned patience; /* 1 to 3: more after failed raises */
+    unsigned ladder;   /* successes in a row */
+    bool small;        /* the next UP is a small one */
+    bool up_pending, down_pending;
+    uint64_t pending_id;
+    bool down_wanted;
+    uint64_t hold_until_ns; /* no UP before */
+    uint64_t down_at_ns;    /* the last DOWN */
+    uint64_t raised_ns;     /* the last raise, and the rate before it */
+    double raised_from_bps;
+    struct rate_tally cruise, down;
+    struct rate_tally cruise_before; /* what CRUISE had shown when DOWN was begun */
+    unsigned saturated;              /* DOWNs in a row that found the path full */
+    bool competing;
+    unsigned crowded;    /* CRUISE intervals in a row with a queue over twice the target */
+    unsigned starved;    /* in a row in which the sender itself fell short */
+    double queue_last_s; /* queue_mean of the last CRUISE, and how it varies */
+    double queue_noise_s;
+};
+
+struct rate_fixed {
+    double bps;
+    double bad_s;
+};
+
+struct rate_controller {
+    struct rate_config config;
+    struct random random;
+    enum rate_phase state; /* STARTUP, DRAIN, CRUISE (the whole cycle) or FIXED */
+    double base_bps;
+    unsigned epoch;
+    struct rate_plan plan; /* of the interval now being sent */
+    struct rate_plan plans[RATE_PLANS];
+
+    /* RTT, nanoseconds. */
+    uint64_t base_rtt_ns, base_rtt_at_ns; /* when it was last seen */
+    uint64_t older_min_ns, newer_min_ns, window_at_ns;
+    uint64_t recent_min_ns, recent_last_ns, recent_at_ns; /* least of about the last RTT */
+    uint64_t base_window_ns;
+
+    double ambient, floor; /* loss that no lower rate avoids; the least seen of late */
+    bool ambient_known;
+    uint64_t floor_at_ns;
+    double burst; /* packets lost per loss event */
+    enum rate_path_class path_class;
+
+    uint64_t drain_until_ns;
+    struct rate_startup startup;
+    struct rate_cycle cycle;
+    struct rate_fixed fixed;
+};
+
+/* rate_controller.c */
+double rate_clamp(double value, double low, double high);
+double rate_rtt_s(const struct rate_controller *c);
+double rate_queue_target_s(const struct rate_controller *c);
+double rate_queue_now_s(const struct rate_controller *c); /* from the last RTT's samples */
+double rate_ack_interval_s(const struct rate_controller *c);
+double rate_sigma(const struct rate_controller *c, double loss, double packets);
+/* Sets the believed rate; a cut of 3 % or more begins a new epoch. */
+void rate_set_base(struct rate_controller *c, double bps);
+void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample);
+/* Enough losses, or enough time, to judge by. */
+bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally,
+                       uint64_t now_ns);
+
+/* rate_startup.c */
+void rate_startup_init(struct rate_controller *c, uint64_t now_ns);
+double rate_startup_interval_s(const struct rate_controller *c);
+void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sample,
+                         uint64_t now_ns);
+void rate_drain_begin(struct rate_controller *c, uint64_t now_ns);
+void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample,
+                       uint64_t now_ns);
+
+/* rate_cycle.c */
+void rate_cycle_enter(struct rate_controller *c, uint64_t now_ns);
+void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns);
+void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *sample,
+                       uint64_t now_ns);
+/* An UP or DOWN brought nothing to judge by. */
+void rate_cycle_void(struct rate_controller *c, const struct rate_plan *plan);
+
+#endif
