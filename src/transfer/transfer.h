@@ -48,19 +48,23 @@ struct transfer_config {
     /* The client's request, borrowed for the transfer's life; NULL on a server, which gets it from
      * the peer. */
     const struct transfer_request *request;
-    /* Server: called once with the decoded request, to open the source or prepare the sink. Sets
-     * *source or *sink and its ops; false ends the session with the error as reason. Client: the
-     * source or sink is made beforehand and `open_storage` only returns it. */
-    bool (*open_storage)(void *context, const struct transfer_request *request,
-                         struct storage *storage, struct error *error);
+    /* Called once, on the disk side, to open the source or make the sink (whose own open() follows
+     * at once). Sets the source or sink and its ops; false ends the session with the error as
+     * reason. `request` is the client's request, on a server as it was decoded; for a pull's sink
+     * its names are those that the server's NAMES gave. It lives until transfer_free. */
+    work_open_function *open_storage;
     void *open_context;
     transfer_event_function *on_event;
     void *event_context;
-    size_t pool_blocks; /* limit of the block pool */
+    /* Limit of the block pool, 0 for the default: 24 blocks for a sender, 96 for a receiver. A
+     * sender's blocks are in memory until the first report on them, so a long fast path wants
+     * rate x RTT x 1.2. Buffers are touched only as they are needed. */
+    size_t pool_blocks;
 };
 
 struct transfer;
 struct transfer *transfer_new(const struct transfer_config *config, struct error *error);
+/* The disk thread must be gone, and the session must not be stepped any more. */
 void transfer_free(struct transfer *transfer);
 
 /* How many blocks a receiver grants in its hello (0 for a sender). */
@@ -71,14 +75,17 @@ void transfer_attach(struct transfer *transfer, struct session *session, uint64_
  * anything to do. True when something moved. */
 bool transfer_step(struct transfer *transfer, uint64_t now_ns);
 uint64_t transfer_deadline(const struct transfer *transfer);
-/* The rings to the disk side: run by work_run on a thread, or stepped by a simulator. */
+/* The rings to the disk side: work_step is called by a disk thread, or by a simulator. */
 struct work *transfer_work(struct transfer *transfer);
 void transfer_progress(const struct transfer *transfer, struct transfer_progress *progress);
-/* Ctrl-C and fatal local errors: tells the peer, then the session closes. */
+/* Ctrl-C and fatal local errors: tells the peer, then the session closes. Also to be called when
+ * the opening failed and no session will come, so that the disk side ends. */
 void transfer_abort(struct transfer *transfer, enum error_kind kind, const char *text,
                     uint64_t now_ns);
+/* The session is closed (or there is none) and the disk side has closed its storage. */
 bool transfer_is_ended(const struct transfer *transfer);
-/* kind NONE and files_failed 0: everything arrived and was verified, said by the receiver. */
+/* Once ended: kind NONE and files_failed 0: everything arrived and was verified, said by the
+ * receiver. */
 const struct error *transfer_error(const struct transfer *transfer);
 
 #endif

@@ -1,0 +1,541 @@
+/* The half that moves blocks from the session into a sink. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "transfer/half.h"
+
+#define POOL_FIRST 32u /* blocks granted in the hello */
+
+enum receiver_state {
+    RECEIVER_NEW,
+    RECEIVER_AWAITS_REQUEST, /* server */
+    RECEIVER_AWAITS_NAMES,   /* client */
+    RECEIVER_OPENING,
+    RECEIVER_MOVING,
+    RECEIVER_ENDING,   /* everything has arrived; the sink finishes */
+    RECEIVER_VERIFIED, /* the sink has finished; last words go out */
+    RECEIVER_DONE,     /* DONE was said */
+    RECEIVER_STATE_COUNT
+};
+
+static const uint8_t moves[RECEIVER_STATE_COUNT] = {
+    [RECEIVER_NEW] = 1u << RECEIVER_AWAITS_REQUEST | 1u << RECEIVER_AWAITS_NAMES,
+    [RECEIVER_AWAITS_REQUEST] = 1u << RECEIVER_OPENING,
+    [RECEIVER_AWAITS_NAMES] = 1u << RECEIVER_OPENING,
+    [RECEIVER_OPENING] = 1u << RECEIVER_MOVING,
+    [RECEIVER_MOVING] = 1u << RECEIVER_ENDING,
+    [RECEIVER_ENDING] = 1u << RECEIVER_VERIFIED,
+    [RECEIVER_VERIFIED] = 1u << RECEIVER_DONE,
+};
+
+struct receiver {
+    enum receiver_state state;
+    size_t target;     /* buffers that may be out of the pool */
+    size_t in_session; /* given and not come back as a whole block */
+    size_t in_sink;
+    uint64_t blocks_whole;
+    bool end_known;
+    uint64_t end_blocks, end_files;
+    uint64_t files, failures; /* as the sink counted at its end */
+    uint64_t sender_failures; /* PROBLEM messages */
+    uint64_t sink_failures;   /* FILE_FAILED reports */
+    unsigned files_done_said;
+    bool progress_changed;
+    uint64_t held_since_ns; /* 0: the sink does not hold up the session */
+    uint64_t measured_ns, measured_bytes;
+    uint64_t rate_bps; /* the fastest of the recent intervals */
+};
+
+struct receiver *receiver_new(void)
+{
+    return calloc(1, sizeof(struct receiver));
+}
+
+static void receiver_release(struct transfer *transfer)
+{
+    free(transfer->receiver);
+    transfer->receiver = NULL;
+}
+
+uint32_t receiver_initial_credit(const struct transfer *transfer)
+{
+    size_t pool = transfer->config.pool_blocks;
+    return (uint32_t)(pool < POOL_FIRST ? pool : POOL_FIRST);
+}
+
+/* The one place where the state changes. */
+static bool move(struct receiver *receiver, enum receiver_state to, struct error *error)
+{
+    if ((moves[receiver->state] >> to & 1) == 0)
+        return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
+    receiver->state = to;
+    return true;
+}
+
+/* ---- buffers ---- */
+
+/* Gives the session fresh buffers until as many are out as may be. */
+static bool grant(struct transfer *transfer)
+{
+    struct receiver *receiver = transfer->receiver;
+    bool moved = false;
+    while (transfer->buffers.out_count < receiver->target) {
+        uint8_t *bytes = buffers_take(&transfer->buffers);
+        if (bytes == NULL)
+            break;
+        session_give_buffer(transfer->session, bytes);
+        receiver->in_session++;
+        moved = true;
+    }
+    return moved;
+}
+
+static void take_back(struct transfer *transfer, uint8_t *bytes)
+{
+    struct receiver *receiver = transfer->receiver;
+    if (receiver->in_sink > 0)
+        receiver->in_sink--;
+    if (transfer_running(transfer) && transfer->buffers.out_count <= receiver->target) {
+        session_give_buffer(transfer->session, bytes);
+        receiver->in_session++;
+    } else {
+        buffers_give(&transfer->buffers, bytes);
+    }
+}
+
+/* The pool follows the path: four times what is in flight at the best recent rate, so that loss
+ * and a sink that writes in gusts do not stop the sender. It never shrinks below the first grant.
+ * Credit that was told cannot be taken back: the pool shrinks as buffers return. */
+static void size_pool(struct transfer *transfer, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    struct session_statistics statistics;
+    session_statistics(transfer->session, &statistics);
+    uint64_t passed_ns = now_ns - receiver->measured_ns;
+    if (passed_ns == 0)
+        return;
+    uint64_t bytes = statistics.payload_received - receiver->measured_bytes;
+    uint64_t rate_bps = (uint64_t)((double)bytes * 8e9 / (double)passed_ns);
+    receiver->measured_ns = now_ns;
+    receiver->measured_bytes = statistics.payload_received;
+    receiver->rate_bps -= receiver->rate_bps / 32;
+    if (rate_bps > receiver->rate_bps)
+        receiver->rate_bps = rate_bps;
+    double in_flight = (double)receiver->rate_bps / 8 * (double)statistics.rtt_ns / 1e9;
+    double target = 4 * in_flight / BLOCK_SIZE + 1;
+    size_t most = transfer->config.pool_blocks, least = receiver_initial_credit(transfer);
+    receiver->target = target > (double)most    ? most
+                       : target < (double)least ? least
+                                                : (size_t)target;
+}
+
+/* The disk holds things up while the session runs short of buffers because the sink has them. */
+static void measure_disk_wait(struct transfer *transfer, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    if (receiver->held_since_ns != 0)
+        transfer->progress.disk_wait_ns += now_ns - receiver->held_since_ns;
+    bool held = receiver->state == RECEIVER_MOVING && receiver->in_sink > 0 &&
+                receiver->in_session * 4 <= receiver->target;
+    held |= receiver->state == RECEIVER_ENDING;
+    receiver->held_since_ns = held ? now_ns : 0;
+}
+
+/* ---- opening ---- */
+
+static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct error *error)
+{
+    struct receiver *receiver = transfer->receiver;
+    receiver->target = receiver_initial_credit(transfer);
+    receiver->measured_ns = now_ns;
+    grant(transfer);
+    if (receiver->in_session < receiver->target)
+        return error_set(error, ERROR_MEMORY, "out of memory for %zu blocks", receiver->target);
+    if (!transfer->config.client)
+        return move(receiver, RECEIVER_AWAITS_REQUEST, error);
+    return move(receiver, RECEIVER_AWAITS_NAMES, error) &&
+           transfer_say_request(transfer, now_ns, error);
+}
+
+static bool on_request(struct transfer *transfer, const struct message *message, uint64_t now_ns,
+                       struct error *error)
+{
+    if (transfer->receiver->state != RECEIVER_AWAITS_REQUEST)
+        return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
+    if (!move(transfer->receiver, RECEIVER_OPENING, error) ||
+        !transfer_take_request(transfer, message, error))
+        return false;
+    transfer_put(transfer, &(struct work_job){.kind = WORK_OPEN, .request = transfer->request},
+                 now_ns);
+    return true;
+}
+
+/* The sink opens a request of its own: the client's destination and flags, with the names that will
+ * come. Several of them need a directory to go into. */
+static bool on_names(struct transfer *transfer, const struct message *message, uint64_t now_ns,
+                     struct error *error)
+{
+    if (transfer->receiver->state != RECEIVER_AWAITS_NAMES)
+        return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
+    struct transfer_request *names = &transfer->names;
+    if (!move(transfer->receiver, RECEIVER_OPENING, error) ||
+        !names_decode(names, message->bytes, message->length, error) ||
+        !transfer_request_admits(transfer->request, names, error))
+        return false;
+    names->flags = transfer->request->flags;
+    if (names->name_count > 1)
+        names->flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
+    names->destination = strdup(transfer->request->destination);
+    if (names->destination == NULL)
+        return error_set(error, ERROR_MEMORY, "out of memory for the destination");
+    transfer_put(transfer, &(struct work_job){.kind = WORK_OPEN, .request = names}, now_ns);
+    return true;
+}
+
+static void on_opened(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct error error = {0};
+    if (move(transfer->receiver, RECEIVER_MOVING, &error)) {
+        struct message ready = {
+            .type = MESSAGE_READY, .bytes = report->bytes, .length = report->length};
+        transfer_say(transfer, &ready, now_ns);
+    }
+    free(report->bytes);
+}
+
+/* ---- what the sink reports ---- */
+
+static void say_file_done(struct transfer *transfer, const struct work_report *report,
+                          uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    if (receiver->files_done_said >= MESSAGE_FILES_DONE_MAX)
+        return;
+    receiver->files_done_said++;
+    struct message done = {.type = MESSAGE_FILE_DONE,
+                           .path = work_report_path(report),
+                           .path_length = report->path_length,
+                           .size = report->size};
+    memcpy(done.hash, report->hash, sizeof done.hash);
+    transfer_say(transfer, &done, now_ns);
+}
+
+static void on_file_failed(struct transfer *transfer, const struct work_report *report,
+                           uint64_t now_ns)
+{
+    struct error error;
+    work_report_error(report, &error);
+    if (error.kind == ERROR_NONE)
+        error.kind = ERROR_IO;
+    transfer->receiver->sink_failures++;
+    transfer->progress.files_failed++;
+    transfer_event_file(transfer, TRANSFER_FILE_FAILED, work_report_path(report),
+                        report->path_length, 0, NULL, &error);
+    struct message problem = {.type = MESSAGE_PROBLEM,
+                              .kind = error.kind,
+                              .path = work_report_path(report),
+                              .path_length = report->path_length,
+                              .text = error.text,
+                              .text_length = strlen(error.text)};
+    transfer_say(transfer, &problem, now_ns);
+}
+
+static void on_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct error error;
+    work_report_error(report, &error);
+    transfer_event_file(transfer, TRANSFER_NOTE, work_report_path(report), report->path_length, 0,
+                        NULL, &error);
+    struct message note = {
+        .type = MESSAGE_NOTE, .text = error.text, .text_length = strlen(error.text)};
+    transfer_say(transfer, &note, now_ns);
+}
+
+static void on_answer(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct message answer = {.type = MESSAGE_ANSWER,
+                             .block = report->block,
+                             .bytes = report->bytes,
+                             .length = report->length};
+    transfer_say(transfer, &answer, now_ns);
+    free(report->bytes);
+}
+
+static void on_finished(struct transfer *transfer, const struct work_report *report,
+                        uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    struct error error = {0};
+    if (!transfer_running(transfer))
+        return;
+    receiver->files = report->files;
+    receiver->failures = report->failures;
+    if (report->files + report->failures != receiver->end_files)
+        error_set(&error, ERROR_PROTOCOL,
+                  "the sender speaks of %llu files, but %llu came and %llu failed",
+                  (unsigned long long)receiver->end_files, (unsigned long long)report->files,
+                  (unsigned long long)report->failures);
+    if (error.kind != ERROR_NONE || !move(receiver, RECEIVER_VERIFIED, &error)) {
+        transfer_fail(transfer, &error, now_ns);
+        return;
+    }
+    transfer->progress.ended_ns = now_ns;
+    receiver->progress_changed = true;
+}
+
+static void on_sink(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct transfer_progress *progress = &transfer->progress;
+    struct error error;
+    transfer->receiver->progress_changed = true;
+    switch ((enum sink_report_kind)report->result) {
+    case SINK_BUFFER_FREE:
+        take_back(transfer, report->bytes);
+        break;
+    case SINK_VERIFIED:
+        progress->verified_bytes += report->size;
+        break;
+    case SINK_FILE_DONE:
+        progress->files_done++;
+        transfer_event_file(transfer, TRANSFER_FILE_DONE, work_report_path(report),
+                            report->path_length, report->size, report->hash, NULL);
+        say_file_done(transfer, report, now_ns);
+        break;
+    case SINK_FILE_FAILED:
+        on_file_failed(transfer, report, now_ns);
+        break;
+    case SINK_FILE_SKIPPED:
+        progress->files_skipped++;
+        transfer_event_file(transfer, TRANSFER_FILE_SKIPPED, work_report_path(report),
+                            report->path_length, report->size, NULL, NULL);
+        break;
+    case SINK_ANSWER:
+        on_answer(transfer, report, now_ns);
+        break;
+    case SINK_NOTE:
+        on_note(transfer, report, now_ns);
+        break;
+    case SINK_FINISHED:
+        on_finished(transfer, report, now_ns);
+        break;
+    case SINK_FAILED:
+        work_report_error(report, &error);
+        transfer_fail(transfer, &error, now_ns);
+        break;
+    }
+}
+
+static bool receiver_report(struct transfer *transfer, const struct work_report *report,
+                            uint64_t now_ns)
+{
+    struct error error;
+    switch (report->kind) {
+    case WORK_OPENED:
+        on_opened(transfer, report, now_ns);
+        break;
+    case WORK_SINK_SAID:
+        on_sink(transfer, report, now_ns);
+        break;
+    case WORK_OPEN_FAILED:
+        work_report_error(report, &error);
+        transfer_fail(transfer, &error, now_ns);
+        break;
+    case WORK_SOURCE:
+    case WORK_ANSWER_BAD:
+    case WORK_CLOSED:
+        break;
+    }
+    return true;
+}
+
+/* ---- what the peer says ---- */
+
+static bool check_end(const struct receiver *receiver, struct error *error)
+{
+    if (receiver->end_known && receiver->blocks_whole > receiver->end_blocks)
+        return error_set(
+            error, ERROR_PROTOCOL, "the sender speaks of %llu blocks in all, but %llu came",
+            (unsigned long long)receiver->end_blocks, (unsigned long long)receiver->blocks_whole);
+    return true;
+}
+
+static bool on_end(struct transfer *transfer, const struct message *message, struct error *error)
+{
+    struct receiver *receiver = transfer->receiver;
+    receiver->end_known = true;
+    receiver->end_blocks = message->blocks;
+    receiver->end_files = message->files;
+    return check_end(receiver, error);
+}
+
+static bool on_problem(struct transfer *transfer, const struct message *message)
+{
+    struct error error;
+    transfer_message_error(message, &error);
+    transfer->receiver->sender_failures++;
+    transfer->progress.files_failed++;
+    transfer->receiver->progress_changed = true;
+    transfer_event_file(transfer, TRANSFER_FILE_FAILED, message->path, message->path_length, 0,
+                        NULL, &error);
+    return true;
+}
+
+static void put_file_job(struct transfer *transfer, enum sink_job_kind kind,
+                         const struct message *message, uint64_t now_ns)
+{
+    struct work_job job = {
+        .kind = WORK_SINK,
+        .sink = {.kind = kind, .file_id = message->file_id, .size = message->size}};
+    memcpy(job.sink.hash, message->hash, sizeof job.sink.hash);
+    if (kind == SINK_WITHDRAW)
+        transfer_message_error(message, &job.sink.error);
+    transfer_put(transfer, &job, now_ns);
+}
+
+static void on_totals(struct transfer *transfer, const struct message *message)
+{
+    transfer->progress.total_files = message->files;
+    transfer->progress.total_bytes = message->size;
+    transfer->progress.totals_final = message->totals_final;
+}
+
+static bool receiver_message(struct transfer *transfer, const struct message *message,
+                             uint64_t now_ns, struct error *error)
+{
+    struct receiver *receiver = transfer->receiver;
+    if (message->type == MESSAGE_REQUEST)
+        return on_request(transfer, message, now_ns, error);
+    if (message->type == MESSAGE_NAMES)
+        return on_names(transfer, message, now_ns, error);
+    if (receiver->state != RECEIVER_MOVING || receiver->end_known)
+        return transfer_common_message(transfer, message, error);
+    switch (message->type) {
+    case MESSAGE_COMPLETE:
+        put_file_job(transfer, SINK_COMPLETE, message, now_ns);
+        return true;
+    case MESSAGE_WITHDRAW:
+        put_file_job(transfer, SINK_WITHDRAW, message, now_ns);
+        return true;
+    case MESSAGE_END:
+        return on_end(transfer, message, error);
+    case MESSAGE_PROBLEM:
+        return on_problem(transfer, message);
+    case MESSAGE_TOTALS:
+        on_totals(transfer, message);
+        return true;
+    default:
+        return transfer_common_message(transfer, message, error);
+    }
+}
+
+static void on_whole(struct transfer *transfer, const struct session_event *event, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    struct error error = {0};
+    receiver->in_session--;
+    receiver->in_sink++;
+    receiver->blocks_whole++;
+    if (receiver->state != RECEIVER_MOVING)
+        error_set(&error, ERROR_PROTOCOL, "the peer sent a block before it was asked to");
+    if (error.kind != ERROR_NONE || !check_end(receiver, &error)) {
+        transfer_fail(transfer, &error, now_ns);
+        return;
+    }
+    if (!transfer_running(transfer))
+        return;
+    work_flip_pool(transfer->work, event->bytes, event->length, event->packed);
+    struct work_job job = {.kind = WORK_SINK,
+                           .sink = {.kind = SINK_BLOCK,
+                                    .block = event->block,
+                                    .packed = event->packed,
+                                    .bytes = event->bytes,
+                                    .length = event->length}};
+    transfer_put(transfer, &job, now_ns);
+}
+
+static void receiver_event(struct transfer *transfer, const struct session_event *event,
+                           uint64_t now_ns)
+{
+    if (event->kind == SESSION_BLOCK_WHOLE)
+        on_whole(transfer, event, now_ns);
+}
+
+/* ---- a step ---- */
+
+static bool end_sink(struct transfer *transfer, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    if (receiver->state != RECEIVER_MOVING || !receiver->end_known ||
+        receiver->blocks_whole != receiver->end_blocks)
+        return false;
+    struct error error = {0};
+    move(receiver, RECEIVER_ENDING, &error);
+    transfer->progress.phase = PHASE_FINISHING;
+    struct work_job job = {
+        .kind = WORK_SINK,
+        .sink = {.kind = SINK_END, .blocks = receiver->end_blocks, .files = receiver->end_files}};
+    transfer_put(transfer, &job, now_ns);
+    return true;
+}
+
+static void say_progress(struct transfer *transfer, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    bool last = receiver->state == RECEIVER_VERIFIED;
+    if (!receiver->progress_changed || receiver->state < RECEIVER_MOVING ||
+        (!last && (now_ns < transfer->next_tick_ns || !control_out_has_room(&transfer->out))))
+        return;
+    receiver->progress_changed = false;
+    const struct transfer_progress *progress = &transfer->progress;
+    struct message message = {.type = MESSAGE_PROGRESS,
+                              .size = progress->verified_bytes,
+                              .files = progress->files_done,
+                              .skipped = progress->files_skipped,
+                              .failed = progress->files_failed,
+                              .disk_wait_ns = progress->disk_wait_ns};
+    transfer_say(transfer, &message, now_ns);
+}
+
+/* DONE is the last word: it goes when the control stream has taken all that was to be said. */
+static bool finish(struct transfer *transfer, uint64_t now_ns)
+{
+    struct receiver *receiver = transfer->receiver;
+    struct error error = {0};
+    if (receiver->state != RECEIVER_VERIFIED)
+        return false;
+    control_out_flush(&transfer->out, transfer->session);
+    if (!control_out_is_empty(&transfer->out))
+        return false;
+    move(receiver, RECEIVER_DONE, &error);
+    session_finish(transfer->session, transfer->progress.files_failed > 0 ? 1 : 0,
+                   receiver->end_files, receiver->end_blocks, now_ns);
+    return true;
+}
+
+static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
+{
+    bool moved = false;
+    if (now_ns >= transfer->next_tick_ns)
+        size_pool(transfer, now_ns);
+    measure_disk_wait(transfer, now_ns);
+    if (transfer->receiver->state <= RECEIVER_MOVING)
+        moved |= grant(transfer);
+    moved |= end_sink(transfer, now_ns);
+    say_progress(transfer, now_ns);
+    moved |= finish(transfer, now_ns);
+    return moved;
+}
+
+static bool receiver_finished(const struct transfer *transfer)
+{
+    return transfer->receiver->state == RECEIVER_DONE;
+}
+
+const struct half receiver_half = {.attach = receiver_attach,
+                                   .event = receiver_event,
+                                   .report = receiver_report,
+                                   .message = receiver_message,
+                                   .step = receiver_step,
+                                   .finished = receiver_finished,
+                                   .release = receiver_release};
