@@ -5,9 +5,9 @@ DESTDIR ?=
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test sim sim-gates bench mutants install uninstall format clean
+.PHONY: all demo test sim sim-gates bench mutants install uninstall set-prefix format clean
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) --quiet
+	@ninja -C $(BUILD)
 
 $(BUILD)/build.ninja: $(MESON_FILES)
 	@scripts/setup build
@@ -28,15 +28,18 @@ bench: all
 	@scripts/setup bench
 	@scripts/bench $(ARGS)
 
-install: all
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
-	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --quiet
+install: all set-prefix
+	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet
 
-uninstall: $(BUILD)/build.ninja
-	@meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+uninstall: $(BUILD)/build.ninja set-prefix
 	@meson introspect --installed $(BUILD) | \
 	 python3 -c 'import json, sys; print("\n".join(json.load(sys.stdin).values()))' | \
 	 while read -r file; do rm -fv "$(DESTDIR)$$file"; done
+
+# The prefix may be another one than the build was configured with.
+set-prefix: $(BUILD)/build.ninja
+	@meson introspect --buildoptions $(BUILD) | grep -qF '"value": "$(abspath $(PREFIX))"' || \
+	 { meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) && ninja -C $(BUILD); } >/dev/null
 
 format:
 	@find src tests -name '*.[ch]' -print0 | xargs -0 $$(scripts/find-clang-format) -i
