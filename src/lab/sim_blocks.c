@@ -428,8 +428,7 @@ static bool blocks_succeeded(void *context)
 {
     struct blocks *blocks = context;
     bool said = blocks->role == ROLE_SENDER ? blocks->done_received : blocks->finished;
-    return said && blocks->session != NULL &&
-           session_error(blocks->session)->kind == ERROR_NONE;
+    return said && blocks->session != NULL && session_error(blocks->session)->kind == ERROR_NONE;
 }
 
 static void blocks_free(void *context)
