@@ -13,11 +13,13 @@
 
 #define LOOP_SOURCES_MAX 48u
 
-enum loop_interest { LOOP_READ = 1, LOOP_WRITE = 2 };
+/* LOOP_HANGUP is only reported: it comes without being asked for, and again at each wait until the
+ * descriptor is removed. */
+enum loop_interest { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
 
 struct loop;
 
-/* `ready` holds what of the interest is there; a hang-up counts as both. */
+/* `ready` holds what of the interest is there; a hang-up or error counts as all. */
 typedef void loop_function(void *context, int descriptor, unsigned ready);
 
 struct loop *loop_new(struct error *error);
@@ -27,7 +29,7 @@ void loop_free(struct loop *loop);
  * those are reported as ready at each wait instead. */
 bool loop_add(struct loop *loop, int descriptor, unsigned interest, loop_function *function,
               void *context, struct error *error);
-/* Interest 0 leaves only hang-ups and errors. Cheap when nothing changes. */
+/* Interest 0 leaves only hang-ups. Cheap when nothing changes or the source is gone. */
 void loop_set_interest(struct loop *loop, int descriptor, unsigned interest);
 /* Also from within a loop_function. To be called before the descriptor is closed. */
 void loop_remove(struct loop *loop, int descriptor);

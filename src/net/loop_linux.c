@@ -187,7 +187,7 @@ static void call_ready(struct loop *loop, const struct epoll_event *events, int 
         if (events[i].events & EPOLLOUT)
             ready |= LOOP_WRITE;
         if (events[i].events & (EPOLLHUP | EPOLLERR))
-            ready |= LOOP_READ | LOOP_WRITE;
+            ready |= LOOP_READ | LOOP_WRITE | LOOP_HANGUP;
         source->function(source->context, source->descriptor, ready);
     }
 }
