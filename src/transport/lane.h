@@ -25,10 +25,12 @@ struct lane_train {
     uint32_t segment;
 };
 
-/* One datagram as it came from the network; opened in place, so `bytes` is overwritten. Anything
- * that does not authenticate is counted and dropped. Returns true when it did authenticate. */
+/* Datagrams as they came from the network, possibly coalesced: pieces of `segment` bytes, the last
+ * may be shorter (`segment` of at least `size`, or 0: one datagram). Opened in place, so `bytes` is
+ * overwritten. Whatever does not authenticate is counted and dropped. True when any did. Call
+ * session_step between two large batches, so that blocks get their buffers early. */
 bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes, size_t size,
-                  uint64_t now_ns);
+                  size_t segment, uint64_t now_ns);
 /* A stream lane takes bytes as they come, in any pieces. False: the peer broke the framing. */
 bool lane_receive_stream(struct lane *lane, const uint8_t *bytes, size_t size, uint64_t now_ns,
                          struct error *error);
@@ -43,9 +45,11 @@ uint64_t lane_deadline(const struct lane *lane);
 /* Tells how many datagrams the lane's own socket dropped so far (SO_RXQ_OVFL), so that the peer
  * does not take them for path loss. */
 void lane_note_socket_drops(struct lane *lane, uint32_t total);
-/* Segmentation was found broken or working for this lane's socket; statistics only. */
 unsigned lane_index(const struct lane *lane);
 enum lane_kind lane_kind(const struct lane *lane);
+/* The rings to and from the session, for waking whoever waits at the other end. */
+bool lane_has_commands(const struct lane *lane);
+bool lane_has_events(const struct lane *lane);
 /* The id that the peer writes on packets for this lane. */
 uint32_t lane_connection_id(const struct lane *lane);
 /* Reads the connection id of a datagram without touching the rest: finds the lane. False when it

@@ -1,0 +1,398 @@
+/* What became of a lane's packets: acknowledgements, loss (after RFC 8985 and RFC 9002), the probe
+ * timer, and the counts of measurement intervals.
+ *
+ * A number is lost when an ack covered it, later ones arrived, and a reordering time has passed
+ * since it was found missing. A number that no ack covered is unknown and left to a longer timer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/lane_internal.h"
+
+#define REORDER_PACKETS 3u
+#define MISSING_MAX 262144u
+#define PROBE_BACKOFF_MAX 6u
+#define PROBE_PERIOD_MAX NS_PER_S
+#define KEEPALIVE_NS (10 * NS_PER_S)
+#define SILENT_TIMEOUTS 3u
+
+/* ---- measurement intervals ---- */
+
+struct lane_interval *lane_interval_find(struct lane *lane, uint32_t id)
+{
+    struct lane_interval *interval = &lane->intervals[id % LANE_INTERVALS];
+    return id != 0 && interval->id == id ? interval : NULL;
+}
+
+void lane_interval_begin(struct lane *lane, uint32_t id)
+{
+    struct lane_interval *last = lane_interval_find(lane, lane->tuning.interval);
+    if (last != NULL)
+        last->closed = true;
+    lane_report_intervals(lane);
+    struct lane_interval *interval = &lane->intervals[id % LANE_INTERVALS];
+    *interval = (struct lane_interval){.id = id};
+    interval->news.kind = EVENT_INTERVAL;
+    interval->news.interval = id;
+}
+
+static void report_interval(struct lane *lane, struct lane_interval *interval)
+{
+    struct event_interval *news = &interval->news;
+    if (news->sent_packets == 0 && news->delivered_packets == 0 && news->lost_packets == 0)
+        return;
+    news->receiver_first_us = interval->receiver_first_us;
+    news->receiver_last_us = interval->receiver_last_us;
+    news->consumed = lane->consumed;
+    news->consumed_bytes = lane->consumed_bytes;
+    if (lane_report(lane, news, sizeof(*news)))
+        *news = (struct event_interval){.kind = EVENT_INTERVAL, .interval = interval->id};
+}
+
+void lane_report_intervals(struct lane *lane)
+{
+    for (unsigned i = 0; i < LANE_INTERVALS; i++) {
+        if (lane->intervals[i].id != 0)
+            report_interval(lane, &lane->intervals[i]);
+    }
+}
+
+static void count_delivered(struct lane *lane, const struct sent_packet *packet)
+{
+    struct lane_interval *interval = lane_interval_find(lane, packet->interval);
+    if (interval == NULL)
+        return;
+    interval->news.delivered_packets++;
+    interval->news.delivered_bytes += packet->size;
+}
+
+static void count_lost(struct lane *lane, const struct sent_packet *packet, uint64_t number)
+{
+    struct lane_interval *interval = lane_interval_find(lane, packet->interval);
+    if (interval == NULL)
+        return;
+    interval->news.lost_packets++;
+    if (number != lane->last_lost_number + 1)
+        interval->news.loss_events++;
+    lane->last_lost_number = number;
+}
+
+/* The receiver's clock at `number`, between two acks whose clocks are known. */
+static uint64_t clock_at(uint64_t number, uint64_t n0, uint64_t t0, uint64_t n1, uint64_t t1)
+{
+    return t0 + (t1 - t0) * (number - n0) / (n1 - n0);
+}
+
+static void note_receiver_clock(struct lane *lane, uint64_t largest, uint64_t time_us)
+{
+    uint64_t n0 = lane->ack_point_number, t0 = lane->ack_point_us;
+    bool usable = t0 != 0 && largest > n0 && time_us >= t0;
+    lane->ack_point_number = largest;
+    lane->ack_point_us = time_us;
+    if (!usable)
+        return;
+    for (unsigned i = 0; i < LANE_INTERVALS; i++) {
+        struct lane_interval *interval = &lane->intervals[i];
+        if (!interval->any)
+            continue;
+        if (interval->first_number > n0 && interval->first_number <= largest)
+            interval->receiver_first_us =
+                clock_at(interval->first_number, n0, t0, largest, time_us);
+        if (interval->closed && interval->last_number > n0 && interval->last_number <= largest)
+            interval->receiver_last_us = clock_at(interval->last_number, n0, t0, largest, time_us);
+    }
+}
+
+/* ---- settling ---- */
+
+static void report_settled(struct lane *lane, const struct sent_packet *packet, bool acked)
+{
+    struct event_piece piece = {.flags = packet->flags, .length = packet->length};
+    if (packet->kind == SENT_DATA) {
+        piece.kind = acked ? EVENT_ACKED : EVENT_LOST;
+        piece.block = (uint32_t)(packet->place >> 20);
+        piece.offset32 = (uint32_t)(packet->place & (BLOCK_SIZE - 1));
+    } else if (packet->kind == SENT_CONTROL) {
+        piece.kind = acked ? EVENT_CONTROL_ACKED : EVENT_CONTROL_LOST;
+        piece.offset = packet->place;
+    } else {
+        return;
+    }
+    lane_report_piece(lane, &piece);
+}
+
+void lane_size_changed(struct lane *lane)
+{
+    struct event_size event = {.kind = EVENT_DATAGRAM_SIZE, .datagram = mtu_datagram(&lane->mtu)};
+    lane_report(lane, &event, sizeof(event));
+}
+
+static void note_size_arrived(struct lane *lane, const struct sent_packet *packet)
+{
+    bool changed = false;
+    if (packet->kind == SENT_PROBE && packet->size <= DATAGRAM_MIN)
+        changed = mtu_canary_arrived(&lane->mtu);
+    else if (packet->kind == SENT_PROBE)
+        changed = mtu_probe_arrived(&lane->mtu, packet->size);
+    else if (packet->kind == SENT_DATA)
+        changed = mtu_data_arrived(&lane->mtu, packet->size);
+    if (changed)
+        lane_size_changed(lane);
+}
+
+static void settle_acked(struct lane *lane, struct sent_packet *packet)
+{
+    bool was_lost = packet->state == SENT_LOST;
+    if (!was_lost && packet->state != SENT_IN_FLIGHT)
+        return;
+    sent_log_settle(&lane->log, packet, SENT_ACKED);
+    lane->counters.packets_acked++;
+    report_settled(lane, packet, true);
+    note_size_arrived(lane, packet);
+    if (!was_lost) {
+        count_delivered(lane, packet);
+        return;
+    }
+    /* It was only late: wait longer before the next loss, up to a whole round trip. */
+    lane->counters.spurious++;
+    if (lane->now_ns - lane->last_spurious_ns > lane->rtt.smoothed_ns) {
+        lane->last_spurious_ns = lane->now_ns;
+        lane->reorder_eighths += lane->reorder_eighths / 2;
+        if (lane->reorder_eighths > 64)
+            lane->reorder_eighths = 64;
+    }
+}
+
+static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t number)
+{
+    sent_log_settle(&lane->log, packet, SENT_LOST);
+    if (packet->kind == SENT_DATA) {
+        lane->counters.packets_lost++;
+        mtu_data_lost(&lane->mtu, packet->size, lane->now_ns);
+    }
+    count_lost(lane, packet, number);
+    report_settled(lane, packet, false);
+}
+
+/* ---- missing packets ---- */
+
+static void add_missing(struct lane *lane, uint64_t number, bool unknown)
+{
+    if (lane->missing_count == lane->missing_capacity) {
+        size_t capacity = lane->missing_capacity == 0 ? 256 : lane->missing_capacity * 2;
+        if (capacity > MISSING_MAX)
+            return;
+        struct missing_packet *missing =
+            realloc(lane->missing, capacity * sizeof(*lane->missing));
+        if (missing == NULL)
+            return;
+        lane->missing = missing;
+        lane->missing_capacity = capacity;
+    }
+    lane->missing[lane->missing_count++] =
+        (struct missing_packet){.number = number, .since_ns = lane->now_ns, .unknown = unknown};
+}
+
+static uint64_t reorder_time(const struct lane *lane)
+{
+    uint64_t base = lane->rtt.min_ns / 8 > NS_PER_MS ? lane->rtt.min_ns / 8 : NS_PER_MS;
+    unsigned eighths = lane->reorder_eighths;
+    if (lane->now_ns - lane->last_spurious_ns > 16 * lane->rtt.smoothed_ns)
+        eighths = 8;
+    return base * eighths / 8;
+}
+
+static uint64_t loss_due(const struct lane *lane, const struct missing_packet *missing)
+{
+    if (missing->unknown)
+        return missing->since_ns + rtt_probe_timeout(&lane->rtt);
+    uint64_t wait = reorder_time(lane);
+    if (lane->largest_acked - missing->number < REORDER_PACKETS) {
+        uint64_t longer = lane->rtt.smoothed_ns / 4;
+        wait = 2 * wait > longer ? 2 * wait : longer;
+    }
+    return missing->since_ns + wait;
+}
+
+void lane_detect_losses(struct lane *lane)
+{
+    lane->loss_deadline_ns = TIME_NEVER;
+    size_t kept = 0;
+    for (size_t i = 0; i < lane->missing_count; i++) {
+        struct missing_packet missing = lane->missing[i];
+        struct sent_packet *packet = sent_log_find(&lane->log, missing.number);
+        if (packet == NULL || packet->state == SENT_ACKED)
+            continue;
+        if (missing.lost) {
+            if (lane->now_ns - missing.since_ns > 2 * lane->rtt.smoothed_ns + 20 * NS_PER_MS)
+                continue;
+        } else {
+            uint64_t due = loss_due(lane, &missing);
+            if (due <= lane->now_ns) {
+                settle_lost(lane, packet, missing.number);
+                missing.lost = true;
+            } else if (due < lane->loss_deadline_ns) {
+                lane->loss_deadline_ns = due;
+            }
+        }
+        lane->missing[kept++] = missing;
+    }
+    lane->missing_count = kept;
+    lane_flush_pieces(lane);
+}
+
+/* ---- acks ---- */
+
+static bool bit_of(const struct ack_frame *ack, uint64_t number)
+{
+    if (number == ack->largest)
+        return true;
+    uint64_t bit = ack->largest - 1 - number;
+    return bit / 8 < ack->bitmap_size && (ack->bitmap[bit / 8] >> (bit % 8) & 1);
+}
+
+/* The lowest number that the bitmap tells of. */
+static uint64_t bitmap_floor(const struct ack_frame *ack)
+{
+    uint64_t bits = 8 * (uint64_t)ack->bitmap_size;
+    return ack->largest > bits ? ack->largest - bits : 0;
+}
+
+static void settle_new_range(struct lane *lane, const struct ack_frame *ack)
+{
+    uint64_t floor = bitmap_floor(ack);
+    for (uint64_t number = lane->covered_next; number <= ack->largest; number++) {
+        struct sent_packet *packet = sent_log_find(&lane->log, number);
+        if (packet == NULL || packet->state != SENT_IN_FLIGHT)
+            continue;
+        if (number < floor)
+            add_missing(lane, number, true);
+        else if (bit_of(ack, number))
+            settle_acked(lane, packet);
+        else
+            add_missing(lane, number, false);
+    }
+    lane->covered_next = ack->largest + 1;
+}
+
+static void settle_missing(struct lane *lane, const struct ack_frame *ack)
+{
+    uint64_t floor = bitmap_floor(ack);
+    for (size_t i = 0; i < lane->missing_count; i++) {
+        uint64_t number = lane->missing[i].number;
+        if (number < floor || number > ack->largest || !bit_of(ack, number))
+            continue;
+        struct sent_packet *packet = sent_log_find(&lane->log, number);
+        if (packet != NULL)
+            settle_acked(lane, packet);
+    }
+}
+
+static void take_rtt_sample(struct lane *lane, const struct ack_frame *ack)
+{
+    const struct sent_packet *packet = sent_log_find(&lane->log, ack->largest);
+    if (packet == NULL || packet->state != SENT_IN_FLIGHT || packet->kind == SENT_PROBE)
+        return;
+    uint64_t sample = lane->now_ns - packet->sent_ns;
+    uint64_t delay = (uint64_t)ack->delay_us * NS_PER_US;
+    sample = sample > delay ? sample - delay : 1;
+    rtt_sample(&lane->rtt, sample);
+    struct event_rtt event = {
+        .kind = EVENT_RTT, .sample_ns = sample, .smoothed_ns = lane->rtt.smoothed_ns};
+    lane_report(lane, &event, sizeof(event));
+}
+
+static void take_credit(struct lane *lane, const struct ack_frame *ack)
+{
+    lane->counters.peer_socket_drops = ack->socket_drops;
+    if (ack->credit <= lane->peer_credit)
+        return;
+    struct event_state event = {.kind = EVENT_STATE, .credit = ack->credit};
+    if (lane_report(lane, &event, sizeof(event)))
+        lane->peer_credit = ack->credit;
+}
+
+void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
+{
+    if (ack->largest >= lane->log.next) {
+        lane_break(lane, "the peer acknowledged a packet that was never sent");
+        return;
+    }
+    take_credit(lane, ack);
+    /* Without room for what it may tell, the ack counts as lost: the next one repeats it. */
+    uint64_t fresh = ack->largest >= lane->covered_next ? ack->largest + 1 - lane->covered_next : 0;
+    if (!ring_has_room(lane->up, (size_t)(fresh + lane->missing_count + 8) *
+                                     (sizeof(struct event_piece) + 8)) &&
+        !ring_is_empty(lane->up))
+        return;
+    if (fresh > 0) {
+        take_rtt_sample(lane, ack);
+        note_receiver_clock(lane, ack->largest, ack->receive_time_us);
+    }
+    settle_missing(lane, ack);
+    if (fresh > 0) {
+        if (ack->largest > lane->largest_acked)
+            lane->largest_acked = ack->largest;
+        settle_new_range(lane, ack);
+        lane->probe_timeouts = 0;
+    }
+    lane_detect_losses(lane);
+}
+
+/* ---- the probe timer ---- */
+
+uint64_t lane_probe_deadline(const struct lane *lane)
+{
+    if (lane->kind == LANE_STREAM)
+        return TIME_NEVER;
+    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked)
+        return lane->last_sent_ns + KEEPALIVE_NS;
+    unsigned backoff = lane->probe_timeouts < PROBE_BACKOFF_MAX ? lane->probe_timeouts
+                                                                : PROBE_BACKOFF_MAX;
+    uint64_t timeout = rtt_probe_timeout(&lane->rtt);
+    uint64_t longest = 2 * timeout > PROBE_PERIOD_MAX ? 2 * timeout : PROBE_PERIOD_MAX;
+    uint64_t wait = timeout << backoff;
+    return lane->last_eliciting_ns + (wait < longest ? wait : longest);
+}
+
+static void doubt(struct lane *lane, const struct sent_packet *packet)
+{
+    if (packet == NULL || packet->state != SENT_IN_FLIGHT || packet->kind == SENT_PROBE)
+        return;
+    if (packet->kind == SENT_CONTROL) {
+        report_settled(lane, packet, false); /* the control stream may be sent again freely */
+        return;
+    }
+    if (packet->kind != SENT_DATA)
+        return;
+    struct event_piece piece = {.kind = EVENT_DOUBT,
+                                .flags = packet->flags,
+                                .length = packet->length,
+                                .block = (uint32_t)(packet->place >> 20),
+                                .offset32 = (uint32_t)(packet->place & (BLOCK_SIZE - 1))};
+    lane_report_piece(lane, &piece);
+}
+
+/* Two packets ask for news: the next acks, not this timer, decide what was lost. */
+void lane_on_probe_timeout(struct lane *lane)
+{
+    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked) {
+        lane->pings_due = 1; /* keepalive */
+        return;
+    }
+    lane->probe_timeouts++;
+    lane->pings_due = 2;
+    lane->last_eliciting_ns = lane->now_ns;
+    if (lane->probe_timeouts <= 2 && ring_has_room(lane->up, 512)) {
+        struct sent_packet *oldest = sent_log_oldest(&lane->log);
+        struct sent_packet *newest = sent_log_find(&lane->log, lane->log.next - 1);
+        doubt(lane, oldest);
+        if (newest != oldest)
+            doubt(lane, newest);
+        lane_flush_pieces(lane);
+    }
+    if (lane->probe_timeouts == SILENT_TIMEOUTS) {
+        struct event_block event = {.kind = EVENT_SILENT};
+        lane_report(lane, &event, sizeof(event));
+    }
+}

@@ -1,0 +1,25 @@
+/* Spreads a lane's trains over time at a rate.
+ *
+ * Two clocks: the schedule, which says when the next train is due at the rate, and the gate, which
+ * keeps a late start from being made up faster than 1.25 times the rate. Lateness over 10 ms is
+ * forgotten.
+ */
+#ifndef PETREL_TRANSPORT_PACER_H
+#define PETREL_TRANSPORT_PACER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct pacer {
+    uint64_t rate_bps; /* 0: no pacing */
+    uint64_t schedule_ns, gate_ns;
+};
+
+void pacer_set_rate(struct pacer *pacer, uint64_t rate_bps);
+/* The earliest time at which a train may leave; 0: at once. */
+uint64_t pacer_ready(const struct pacer *pacer);
+void pacer_sent(struct pacer *pacer, size_t bytes, uint64_t now_ns);
+/* How many bytes the next train may hold: 0.5 ms of the rate, at least two packets. */
+size_t pacer_train_bytes(const struct pacer *pacer, size_t packet_bytes);
+
+#endif
