@@ -8,14 +8,14 @@
 #define RING_DOWN (256u * 1024u)
 #define OUTBOX (64u * 1024u)
 #define STATISTICS_NS (10 * NS_PER_MS)
+#define AMPLIFICATION 3u
 #define DEFAULT_RTT_NS (100 * NS_PER_MS)
 
 static bool allocate(struct lane *lane, const struct lane_config *config, struct error *error)
 {
     enum packet_direction out = config->client ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
     enum packet_direction in = config->client ? SERVER_TO_CLIENT : CLIENT_TO_SERVER;
-    lane->seal_keys =
-        packet_keys_new(config->provider, config->secret, out, config->index, error);
+    lane->seal_keys = packet_keys_new(config->provider, config->secret, out, config->index, error);
     lane->open_keys = packet_keys_new(config->provider, config->secret, in, config->index, error);
     if (lane->seal_keys == NULL || lane->open_keys == NULL)
         return false;
@@ -250,6 +250,7 @@ static bool obey(struct lane *lane, const void *message, size_t size)
     uint8_t kind = *(const uint8_t *)message;
     switch (kind) {
     case COMMAND_SPAN:
+        lane->parked = false;
         if (lane->span_count == LANE_SPANS)
             return false;
         lane->spans[(lane->span_head + lane->span_count++) % LANE_SPANS] =
@@ -280,6 +281,8 @@ static bool obey(struct lane *lane, const void *message, size_t size)
         place(lane, command, (const uint8_t *)(command + 1));
         return true;
     }
+    case COMMAND_PARK:
+        return lane_give_up(lane);
     case COMMAND_CONNECT: {
         const struct command_connect *connect = message;
         lane_connect(lane, &connect->address, connect->proved);
@@ -304,6 +307,11 @@ void lane_drain_commands(struct lane *lane)
 
 /* ---- timers ---- */
 
+bool lane_may_amplify(const struct lane_path *path, size_t bytes)
+{
+    return path->proved || path->sent_bytes + bytes <= AMPLIFICATION * path->received_bytes;
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -313,15 +321,18 @@ uint64_t lane_deadline(const struct lane *lane)
 {
     if (!ring_is_empty(lane->down))
         return 0;
-    if (lane->kind == LANE_DATAGRAM && !lane->path.known)
+    if (lane->broken || (lane->kind == LANE_DATAGRAM && !lane->path.known))
         return TIME_NEVER;
-    if (!ring_is_empty(lane->outbox) || lane->pings_due > 0 || lane->response_due ||
-        lane->challenge_due)
+    if (lane->challenge_due)
+        return 0;
+    if (!lane_may_amplify(&lane->path, DATAGRAM_MIN))
+        return TIME_NEVER;
+    if (!ring_is_empty(lane->outbox) || lane->pings_due > 0 || lane->response_due)
         return 0;
     uint64_t deadline = earlier(lane->ack_deadline_ns, lane_data_deadline(lane));
     deadline = earlier(deadline, lane_probe_deadline(lane));
     deadline = earlier(deadline, lane->loss_deadline_ns);
-    if (lane->probes_mtu)
+    if (lane->probes_mtu && lane->path.proved && lane->joined)
         deadline = earlier(deadline, mtu_deadline(&lane->mtu));
     return deadline;
 }

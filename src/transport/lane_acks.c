@@ -182,8 +182,7 @@ static void add_missing(struct lane *lane, uint64_t number, bool unknown)
         size_t capacity = lane->missing_capacity == 0 ? 256 : lane->missing_capacity * 2;
         if (capacity > MISSING_MAX)
             return;
-        struct missing_packet *missing =
-            realloc(lane->missing, capacity * sizeof(*lane->missing));
+        struct missing_packet *missing = realloc(lane->missing, capacity * sizeof(*lane->missing));
         if (missing == NULL)
             return;
         lane->missing = missing;
@@ -334,9 +333,39 @@ void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
         if (ack->largest > lane->largest_acked)
             lane->largest_acked = ack->largest;
         settle_new_range(lane, ack);
+        if (lane->probe_timeouts >= SILENT_TIMEOUTS) {
+            struct event_block event = {.kind = EVENT_ALIVE};
+            lane_report(lane, &event, sizeof(event));
+        }
         lane->probe_timeouts = 0;
     }
     lane_detect_losses(lane);
+}
+
+/* ---- giving up a silent lane ---- */
+
+bool lane_give_up(struct lane *lane)
+{
+    const size_t room = 4 * sizeof(struct event_piece);
+    lane->parked = true;
+    while (lane->span_count > 0 && ring_has_room(lane->up, room)) {
+        const struct command_span *span = &lane->spans[lane->span_head];
+        struct event_piece piece = {.kind = EVENT_LOST,
+                                    .flags = span->flags,
+                                    .length = span->length - lane->span_offset,
+                                    .block = span->block,
+                                    .offset32 = span->offset + lane->span_offset};
+        lane_report_piece(lane, &piece);
+        lane->consumed_bytes += piece.length;
+        lane_finish_span(lane, span);
+    }
+    struct sent_packet *packet;
+    while (lane->span_count == 0 && (packet = sent_log_oldest(&lane->log)) != NULL &&
+           ring_has_room(lane->up, room))
+        settle_lost(lane, packet, lane->log.oldest);
+    lane_flush_pieces(lane);
+    lane_report_intervals(lane);
+    return lane->span_count == 0 && lane->log.in_flight_packets == 0;
 }
 
 /* ---- the probe timer ---- */
@@ -345,10 +374,10 @@ uint64_t lane_probe_deadline(const struct lane *lane)
 {
     if (lane->kind == LANE_STREAM)
         return TIME_NEVER;
-    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked)
+    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked && !lane->parked)
         return lane->last_sent_ns + KEEPALIVE_NS;
-    unsigned backoff = lane->probe_timeouts < PROBE_BACKOFF_MAX ? lane->probe_timeouts
-                                                                : PROBE_BACKOFF_MAX;
+    unsigned backoff =
+        lane->probe_timeouts < PROBE_BACKOFF_MAX ? lane->probe_timeouts : PROBE_BACKOFF_MAX;
     uint64_t timeout = rtt_probe_timeout(&lane->rtt);
     uint64_t longest = 2 * timeout > PROBE_PERIOD_MAX ? 2 * timeout : PROBE_PERIOD_MAX;
     uint64_t wait = timeout << backoff;
@@ -376,7 +405,7 @@ static void doubt(struct lane *lane, const struct sent_packet *packet)
 /* Two packets ask for news: the next acks, not this timer, decide what was lost. */
 void lane_on_probe_timeout(struct lane *lane)
 {
-    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked) {
+    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked && !lane->parked) {
         lane->pings_due = 1; /* keepalive */
         return;
     }

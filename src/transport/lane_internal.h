@@ -57,7 +57,7 @@ struct lane_path {
 struct lane {
     enum lane_kind kind;
     unsigned index;
-    bool client, joined, broken, probes_mtu;
+    bool client, joined, broken, parked, probes_mtu;
     uint32_t own_id, peer_id;
     uint16_t interface_mtu, datagram_max;
     struct packet_keys *seal_keys, *open_keys;
@@ -127,6 +127,8 @@ void lane_free(struct lane *lane);
 void lane_connect(struct lane *lane, const struct address *address, bool proved);
 
 /* lane.c */
+/* Whether `bytes` more may go to an address that may not be proved yet: 3x what it sent. */
+bool lane_may_amplify(const struct lane_path *path, size_t bytes);
 void lane_drain_commands(struct lane *lane);
 void lane_break(struct lane *lane, const char *text);
 /* Events up. Pieces merge with their neighbour until flushed; the others go at once. False when
@@ -141,6 +143,9 @@ void lane_report_statistics(struct lane *lane, bool now);
 /* lane_acks.c */
 void lane_on_ack(struct lane *lane, const struct ack_frame *ack);
 void lane_detect_losses(struct lane *lane);
+/* Reports everything queued and in flight as lost, so that other lanes carry it. False when the
+ * ring up has no room for all of it: call again. */
+bool lane_give_up(struct lane *lane);
 void lane_on_probe_timeout(struct lane *lane);
 uint64_t lane_probe_deadline(const struct lane *lane);
 struct lane_interval *lane_interval_find(struct lane *lane, uint32_t id);
@@ -149,6 +154,7 @@ void lane_report_intervals(struct lane *lane);
 void lane_size_changed(struct lane *lane);
 
 /* lane_send.c */
+void lane_finish_span(struct lane *lane, const struct command_span *span);
 uint16_t lane_datagram_size(const struct lane *lane);
 uint64_t lane_data_deadline(const struct lane *lane);
 

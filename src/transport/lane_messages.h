@@ -25,16 +25,17 @@ enum lane_command_kind {
     COMMAND_BLOCK_OPEN,  /* receive this block into this buffer; the lane owns it until CLOSED */
     COMMAND_BLOCK_CLOSE, /* give the buffer back by EVENT_BLOCK_CLOSED */
     COMMAND_BLOCK_PLACE, /* a piece that came in on another lane (bytes follow) */
+    COMMAND_PARK,        /* report all that is queued or in flight as lost; only ask for life */
     COMMAND_CONNECT      /* the lane's peer address is known and proved, or to be proved */
 };
 
 enum span_flag {
     SPAN_END = 0x01, /* as packet_flag; the last packet of the span carries it */
     SPAN_PACKED = 0x02,
-    SPAN_ACK_NOW = 0x04,  /* the last packet of the span asks for an ack */
-    SPAN_COPY = 0x08,     /* a further copy of a resent piece: its loss is no news */
-    SPAN_ATTEMPT = 0x30,  /* how often the piece was lost before, 0 to 3 */
-    SPAN_URGENT = 0x40    /* goes past the in-flight cap: a probe */
+    SPAN_ACK_NOW = 0x04, /* the last packet of the span asks for an ack */
+    SPAN_COPY = 0x08,    /* a further copy of a resent piece: its loss is no news */
+    SPAN_ATTEMPT = 0x30, /* how often the piece was lost before, 0 to 3 */
+    SPAN_URGENT = 0x40   /* goes past the in-flight cap: a probe */
 };
 #define SPAN_ATTEMPT_SHIFT 4
 
@@ -103,6 +104,7 @@ enum lane_event_kind {
     EVENT_JOINED,        /* the lane's first authenticated packet came */
     EVENT_NEW_PATH,      /* the peer's address changed and was proved */
     EVENT_SILENT,        /* three probe timeouts in a row without an answer */
+    EVENT_ALIVE,         /* answers came again after that */
     EVENT_BROKEN         /* the peer broke the protocol: text follows */
 };
 
@@ -135,8 +137,8 @@ struct event_interval {
     uint32_t sent_packets, delivered_packets, lost_packets, loss_events;
     uint64_t sent_bytes, delivered_bytes;
     uint64_t receiver_first_us, receiver_last_us; /* 0: not known yet */
-    uint64_t consumed_bytes; /* of all spans, since the lane began */
-    uint32_t consumed;       /* sequence of the last span that was sealed whole */
+    uint64_t consumed_bytes;                      /* of all spans, since the lane began */
+    uint32_t consumed; /* sequence of the last span that was sealed whole */
 };
 
 struct event_rtt {

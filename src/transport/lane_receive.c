@@ -11,8 +11,8 @@
 
 static void want_ack(struct lane *lane, bool now, size_t bytes)
 {
-    uint64_t interval = rtt_ack_interval(lane->peer_rtt_ns ? lane->peer_rtt_ns
-                                                           : lane->rtt.smoothed_ns);
+    uint64_t interval =
+        rtt_ack_interval(lane->peer_rtt_ns ? lane->peer_rtt_ns : lane->rtt.smoothed_ns);
     lane->unacked++;
     lane->unacked_bytes += bytes;
     lane->ack_repeats = 2;
@@ -55,8 +55,8 @@ static void adopt_candidate(struct lane *lane)
  * ask it to prove itself. One candidate per round trip. */
 static void consider_candidate(struct lane *lane, const struct address *from)
 {
-    bool fresh = !lane->candidate.known ||
-                 lane->now_ns - lane->candidate_since_ns > lane->rtt.smoothed_ns;
+    bool fresh =
+        !lane->candidate.known || lane->now_ns - lane->candidate_since_ns > lane->rtt.smoothed_ns;
     if (!fresh || (lane->candidate.known && address_equal(&lane->candidate.address, from) &&
                    lane->now_ns - lane->candidate_since_ns < 2 * lane->rtt.smoothed_ns))
         return;
@@ -112,9 +112,8 @@ static void on_data(struct lane *lane, uint8_t flags, const uint8_t *bytes, size
 
 static void on_control_bytes(struct lane *lane, const struct frame *frame)
 {
-    struct event_piece piece = {.kind = EVENT_CONTROL,
-                                .offset = frame->control.offset,
-                                .length = frame->control.size};
+    struct event_piece piece = {
+        .kind = EVENT_CONTROL, .offset = frame->control.offset, .length = frame->control.size};
     lane_report_with(lane, &piece, sizeof(piece), frame->control.bytes, frame->control.size);
 }
 

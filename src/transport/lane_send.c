@@ -4,7 +4,6 @@
 #include "transport/lane_internal.h"
 
 #define RTT_TELL_NS NS_PER_S
-#define AMPLIFICATION 3u
 
 uint16_t lane_datagram_size(const struct lane *lane)
 {
@@ -12,11 +11,6 @@ uint16_t lane_datagram_size(const struct lane *lane)
     if (lane->kind == LANE_STREAM)
         return own;
     return lane->tuning.datagram != 0 ? lane->tuning.datagram : own;
-}
-
-static bool within_amplification(const struct lane_path *path, size_t bytes)
-{
-    return path->proved || path->sent_bytes + bytes <= AMPLIFICATION * path->received_bytes;
 }
 
 /* ---- one packet ---- */
@@ -33,8 +27,10 @@ static size_t seal(struct lane *lane, uint8_t *packet, size_t plain, const struc
                                    .flags = plan->flags,
                                    .connection_id = lane->peer_id,
                                    .number = lane->log.next};
-    if (header.number >= NUMBER_LIMIT)
+    if (header.number >= NUMBER_LIMIT) {
+        lane_break(lane, "a lane has used up its packet numbers");
         return 0;
+    }
     packet_header_encode(&header, packet);
     uint8_t *body = packet + PACKET_HEADER_SIZE;
     if (!packet_keys_seal(lane->seal_keys, header.number, packet, PACKET_HEADER_SIZE, body, plain,
@@ -72,17 +68,17 @@ static void write_ack(struct lane *lane, struct writer *writer)
     receive_window_bitmap(&lane->window, bitmap, size);
     uint64_t delay_us = (lane->now_ns - lane->largest_time_ns) / NS_PER_US;
     struct frame frame = {.type = FRAME_ACK};
-    frame.ack = (struct ack_frame){
-        .largest = lane->window.largest,
-        .receive_time_us = lane->largest_time_ns / NS_PER_US,
-        .delay_us = delay_us > UINT32_MAX ? UINT32_MAX : (uint32_t)delay_us,
-        .packets = lane->counters.packets_received,
-        .bytes = lane->counters.bytes_received,
-        .duplicates = (uint32_t)lane->counters.duplicates,
-        .socket_drops = (uint32_t)lane->counters.own_socket_drops,
-        .credit = lane->credit,
-        .bitmap_size = (uint16_t)size,
-        .bitmap = bitmap};
+    frame.ack =
+        (struct ack_frame){.largest = lane->window.largest,
+                           .receive_time_us = lane->largest_time_ns / NS_PER_US,
+                           .delay_us = delay_us > UINT32_MAX ? UINT32_MAX : (uint32_t)delay_us,
+                           .packets = lane->counters.packets_received,
+                           .bytes = lane->counters.bytes_received,
+                           .duplicates = (uint32_t)lane->counters.duplicates,
+                           .socket_drops = (uint32_t)lane->counters.own_socket_drops,
+                           .credit = lane->credit,
+                           .bitmap_size = (uint16_t)size,
+                           .bitmap = bitmap};
     frame_write(writer, &frame);
     struct frame window = {.type = FRAME_WINDOW, .window = lane->control_window};
     frame_write(writer, &window);
@@ -97,8 +93,8 @@ static void schedule_next_ack(struct lane *lane)
     if (lane->ack_repeats > 0) {
         lane->ack_repeats--;
         lane->ack_deadline_ns =
-            lane->now_ns + rtt_ack_interval(lane->peer_rtt_ns ? lane->peer_rtt_ns
-                                                              : lane->rtt.smoothed_ns);
+            lane->now_ns +
+            rtt_ack_interval(lane->peer_rtt_ns ? lane->peer_rtt_ns : lane->rtt.smoothed_ns);
     } else {
         lane->ack_deadline_ns = TIME_NEVER;
     }
@@ -232,7 +228,7 @@ uint64_t lane_data_deadline(const struct lane *lane)
     return pacer_ready(&lane->pacer);
 }
 
-static void finish_span(struct lane *lane, const struct command_span *span)
+void lane_finish_span(struct lane *lane, const struct command_span *span)
 {
     lane->consumed = span->sequence;
     lane->span_head = (lane->span_head + 1) % LANE_SPANS;
@@ -282,7 +278,7 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
     lane->span_offset += length;
     lane->consumed_bytes += length;
     if (last)
-        finish_span(lane, span);
+        lane_finish_span(lane, span);
     return size;
 }
 
@@ -298,8 +294,7 @@ static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
     while (lane->span_count > 0 && train->size + prefix + datagram <= budget) {
         if (train->size > 0 && !data_may_go(lane))
             break;
-        if (!sent_log_reserve(&lane->log) ||
-            !within_amplification(&lane->path, train->size + datagram))
+        if (!sent_log_reserve(&lane->log) || !lane_may_amplify(&lane->path, train->size + datagram))
             break;
         size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max);
         if (size == 0)
@@ -353,13 +348,13 @@ static bool send_urgent(struct lane *lane, struct lane_train *train)
 {
     if (lane->challenge_due && lane->kind == LANE_DATAGRAM) {
         lane->challenge_due = false;
-        if (within_amplification(&lane->candidate, 64))
-            return finish_single(lane, train, build_challenge(lane, train->bytes),
-                                 &lane->candidate, &lane->candidate.address);
+        if (lane_may_amplify(&lane->candidate, 64))
+            return finish_single(lane, train, build_challenge(lane, train->bytes), &lane->candidate,
+                                 &lane->candidate.address);
     }
     bool respond = lane->response_due && lane->kind == LANE_DATAGRAM;
     struct address to = respond ? lane->response_to : lane->path.address;
-    if (within_amplification(&lane->path, DATAGRAM_MIN) &&
+    if (lane_may_amplify(&lane->path, DATAGRAM_MIN) &&
         finish_single(lane, train, build_control(lane, train->bytes), &lane->path, &to))
         return true;
     if (!lane->probes_mtu || !lane->path.proved || !lane->joined)

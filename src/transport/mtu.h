@@ -20,13 +20,13 @@ struct mtu_size {
 struct mtu {
     struct mtu_size sizes[MTU_SIZES_MAX]; /* ascending; [0] is DATAGRAM_MIN, proved */
     unsigned count;
-    unsigned in_use;      /* index */
-    uint64_t next_ns;     /* when the next probe may go; TIME_NEVER when settled */
-    uint64_t give_up_ns;  /* when unanswered sizes are given up */
-    unsigned cursor;      /* next size to probe in this round */
+    unsigned in_use;     /* index */
+    uint64_t next_ns;    /* when the next probe may go; TIME_NEVER when settled */
+    uint64_t give_up_ns; /* when unanswered sizes are given up */
+    unsigned cursor;     /* next size to probe in this round */
     unsigned losses_in_row;
     unsigned canaries_arrived;
-    uint64_t canary_ns;   /* when the next canary may go; TIME_NEVER without suspicion */
+    uint64_t canary_ns; /* when the next canary may go; TIME_NEVER without suspicion */
 };
 
 /* Every size of the list up to `interface_mtu` (an IP packet) and `datagram_max`, for IPv4 or 6. */

@@ -32,7 +32,6 @@ bool packet_header_decode(struct packet_header *header, const uint8_t *bytes, si
 
 /* `block` below BLOCK_NUMBER_LIMIT, `offset` below BLOCK_SIZE. */
 void packet_place_encode(uint32_t block, uint32_t offset, uint8_t bytes[PACKET_PLACE_SIZE]);
-void packet_place_decode(const uint8_t bytes[PACKET_PLACE_SIZE], uint32_t *block,
-                         uint32_t *offset);
+void packet_place_decode(const uint8_t bytes[PACKET_PLACE_SIZE], uint32_t *block, uint32_t *offset);
 
 #endif

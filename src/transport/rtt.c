@@ -22,8 +22,8 @@ void rtt_sample(struct rtt *rtt, uint64_t sample_ns)
         rtt->min_ns = sample_ns;
         return;
     }
-    uint64_t deviation = sample_ns > rtt->smoothed_ns ? sample_ns - rtt->smoothed_ns
-                                                      : rtt->smoothed_ns - sample_ns;
+    uint64_t deviation =
+        sample_ns > rtt->smoothed_ns ? sample_ns - rtt->smoothed_ns : rtt->smoothed_ns - sample_ns;
     rtt->variation_ns = (3 * rtt->variation_ns + deviation) / 4;
     rtt->smoothed_ns = (7 * rtt->smoothed_ns + sample_ns) / 8;
     if (sample_ns < rtt->min_ns)

@@ -72,8 +72,6 @@ bool session_send_block(struct session *session, uint32_t block, bool packed, ui
                         uint32_t length, struct error *error);
 /* Everything was handed over: what is outstanding is the tail. */
 void session_set_tail(struct session *session, bool tail);
-/* Why there is nothing to send: false when the path or credit is the limit, true when the source
- * has not delivered. For "what limited it". */
 
 /* Receiver. Gives a BLOCK_SIZE buffer; each one given raises the credit told to the peer by one
  * (hello.credit counts the first ones: give that many before the first step). */
@@ -94,6 +92,9 @@ void session_abort(struct session *session, enum error_kind kind, const char *te
                    uint64_t now_ns);
 bool session_is_closed(const struct session *session);
 const struct error *session_error(const struct session *session); /* kind NONE: a good end */
+
+/* True when the peer said the error: it is the peer's sentence, to be named as such. */
+bool session_error_is_peers(const struct session *session);
 
 enum session_limit {
     LIMIT_PATH,   /* the controller's rate */

@@ -1,0 +1,612 @@
+#include "transport/session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/session_internal.h"
+
+#define DONE_FOR_NS (3 * NS_PER_S)
+#define IDLE_NS (90 * NS_PER_S)
+#define ENDING_COPIES 3u
+#define WINDOW_NEWS (CONTROL_WINDOW / 8)
+
+/* ---- making and freeing ---- */
+
+static bool make_lane(struct session *session, unsigned index, uint64_t now_ns, struct error *error)
+{
+    const struct session_config *config = &session->config;
+    struct lane_config lane = {
+        .kind = config->kind,
+        .index = index,
+        .client = config->client,
+        .provider = aead_best(config->suite),
+        .secret = config->secret,
+        .own_id = config->own.connection_base + index,
+        .peer_id = config->peer.connection_base + index,
+        .interface_mtu = config->interface_mtu ? config->interface_mtu : 1500,
+        .datagram_max = config->peer.datagram_max,
+        .probes_mtu = config->role == ROLE_SENDER,
+        .rtt_ns = config->rtt_ns,
+        .seed = config->seed + index,
+    };
+    if (lane.provider == NULL)
+        return error_set(error, ERROR_CRYPTO, "no provider for the packets' cipher");
+    session->slots[index].lane = lane_new(&lane, now_ns, error);
+    return session->slots[index].lane != NULL;
+}
+
+static unsigned lane_limit(const struct session_config *config)
+{
+    unsigned most = config->own.lanes_max < config->peer.lanes_max ? config->own.lanes_max
+                                                                   : config->peer.lanes_max;
+    if (config->kind == LANE_STREAM || most < 1)
+        return 1;
+    return most < LANES_MAX ? most : LANES_MAX;
+}
+
+struct session *session_new(const struct session_config *config, uint64_t now_ns,
+                            struct error *error)
+{
+    struct session *session = calloc(1, sizeof(*session));
+    if (session == NULL) {
+        error_set(error, ERROR_MEMORY, "no memory for a session");
+        return NULL;
+    }
+    session->config = *config;
+    session->now_ns = session->created_ns = session->rate_stepped_ns = now_ns;
+    session->lane_count = lane_limit(config);
+    session->peer_credit = config->peer.credit;
+    session->datagram = config->kind == LANE_STREAM ? STREAM_PACKET_MAX : DATAGRAM_MIN;
+    block_map_init(&session->out);
+    block_map_init(&session->in);
+    bool good = control_stream_init(&session->control);
+    if (!good)
+        error_set(error, ERROR_MEMORY, "no memory for the control stream");
+    for (unsigned i = 0; good && i < session->lane_count; i++)
+        good = make_lane(session, i, now_ns, error);
+    good = good && rate_start(session, error);
+    wipe(session->config.secret, sizeof(session->config.secret));
+    if (!good) {
+        session_free(session);
+        return NULL;
+    }
+    session->slots[0].active = true;
+    lane_connect(session->slots[0].lane, &config->peer_address, true);
+    for (unsigned i = 1; i < config->lanes && i < session->lane_count && config->client; i++)
+        session_open_lane(session, &config->peer_address, LANE_DATAGRAM, now_ns, NULL);
+    rate_tune_lanes(session, true);
+    return session;
+}
+
+void session_free(struct session *session)
+{
+    if (session == NULL)
+        return;
+    sender_free(session);
+    receiver_free(session);
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        lane_free(session->slots[i].lane);
+        free(session->slots[i].resends.entries);
+    }
+    rate_controller_free(session->controller);
+    control_stream_release(&session->control);
+    free(session->events);
+    free(session);
+}
+
+struct lane *session_lane(struct session *session, unsigned index)
+{
+    return index < session->lane_count ? session->slots[index].lane : NULL;
+}
+
+unsigned session_lane_count(const struct session *session)
+{
+    return session->lane_count;
+}
+
+bool session_open_lane(struct session *session, const struct address *to, enum lane_kind kind,
+                       uint64_t now_ns, struct error *error)
+{
+    if (kind != session->config.kind)
+        return error_set(error, ERROR_USAGE, "all lanes of a session are of one kind");
+    for (unsigned i = 1; i < session->lane_count; i++) {
+        struct lane_slot *slot = &session->slots[i];
+        if (slot->active)
+            continue;
+        struct command_connect connect = {.kind = COMMAND_CONNECT, .proved = true, .address = *to};
+        if (!session_command(slot, &connect, sizeof(connect)))
+            return error_set(error, ERROR_MEMORY, "lane %u has no room for commands", i);
+        session->now_ns = now_ns;
+        return true;
+    }
+    return error_set(error, ERROR_USAGE, "no more than %u lanes can be used with this peer",
+                     session->lane_count);
+}
+
+/* ---- events to the user ---- */
+
+void session_push_event(struct session *session, const struct session_event *event)
+{
+    if (session->event_count == session->event_capacity) {
+        size_t capacity = session->event_capacity == 0 ? 64 : session->event_capacity * 2;
+        struct session_event *events = malloc(capacity * sizeof(*events));
+        if (events == NULL) {
+            session->state = STATE_CLOSED;
+            error_set(&session->error, ERROR_MEMORY, "no memory for a session's events");
+            return;
+        }
+        for (size_t i = 0; i < session->event_count; i++)
+            events[i] = session->events[(session->event_head + i) % session->event_capacity];
+        free(session->events);
+        session->events = events;
+        session->event_head = 0;
+        session->event_capacity = capacity;
+    }
+    session->events[(session->event_head + session->event_count++) % session->event_capacity] =
+        *event;
+}
+
+bool session_next_event(struct session *session, struct session_event *event)
+{
+    if (session->event_count == 0)
+        return false;
+    *event = session->events[session->event_head];
+    session->event_head = (session->event_head + 1) % session->event_capacity;
+    session->event_count--;
+    return true;
+}
+
+/* ---- ending ---- */
+
+static void close_session(struct session *session)
+{
+    if (session->state == STATE_CLOSED)
+        return;
+    session->state = STATE_CLOSED;
+    struct session_event event = {.kind = SESSION_CLOSED};
+    session_push_event(session, &event);
+}
+
+void session_send_frames(struct session *session, const uint8_t *frames, size_t size,
+                         unsigned copies)
+{
+    uint8_t message[sizeof(struct command_bytes) + FRAME_ABORT_TEXT_MAX + 32];
+    struct command_bytes command = {.kind = COMMAND_FRAMES, .length = (uint16_t)size};
+    memcpy(message, &command, sizeof(command));
+    memcpy(message + sizeof(command), frames, size);
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        for (unsigned copy = 0; session->slots[i].active && copy < copies; copy++)
+            session_command(&session->slots[i], message, sizeof(command) + size);
+    }
+}
+
+static void tell_abort(struct session *session, enum error_kind kind, const char *text)
+{
+    uint8_t bytes[FRAME_ABORT_TEXT_MAX + 8];
+    struct writer writer = writer_of(bytes, sizeof(bytes));
+    size_t length = strlen(text);
+    struct frame frame = {.type = FRAME_ABORT};
+    frame.abort.kind = (uint8_t)kind;
+    frame.abort.text = (const uint8_t *)text;
+    frame.abort.size = (uint16_t)(length < FRAME_ABORT_TEXT_MAX ? length : FRAME_ABORT_TEXT_MAX);
+    frame_write(&writer, &frame);
+    session_send_frames(session, bytes, writer_size(&writer), ENDING_COPIES);
+}
+
+void session_fail(struct session *session, enum error_kind kind, const char *text)
+{
+    if (session->state == STATE_CLOSED)
+        return;
+    error_set(&session->error, kind, "%s", text);
+    tell_abort(session, kind, text);
+    close_session(session);
+}
+
+void session_abort(struct session *session, enum error_kind kind, const char *text, uint64_t now_ns)
+{
+    session->now_ns = now_ns;
+    session_fail(session, kind, text);
+}
+
+void session_finish(struct session *session, uint8_t result, uint64_t files, uint64_t blocks,
+                    uint64_t now_ns)
+{
+    if (session->state != STATE_OPEN)
+        return;
+    session->now_ns = now_ns;
+    struct writer writer = writer_of(session->ending, sizeof(session->ending));
+    struct frame frame = {.type = FRAME_DONE};
+    frame.done.result = result;
+    frame.done.files = files;
+    frame.done.blocks = blocks;
+    frame_write(&writer, &frame);
+    session->ending_size = writer_size(&writer);
+    session->ending_next_ns = now_ns;
+    session->ending_until_ns = now_ns + DONE_FOR_NS;
+    session->state = STATE_FINISHING;
+}
+
+uint64_t session_probe_timeout(const struct session *session)
+{
+    uint64_t timeout = session->slots[0].counters.probe_timeout_ns;
+    return timeout ? timeout : 3 * session->rtt_ns;
+}
+
+static void on_done(struct session *session, const struct frame *frame)
+{
+    static const uint8_t bye[] = {FRAME_BYE};
+    if (session->config.role != ROLE_SENDER || session->done_told)
+        return;
+    session->done_told = true;
+    struct session_event event = {.kind = SESSION_DONE_RECEIVED,
+                                  .result = frame->done.result,
+                                  .files = frame->done.files,
+                                  .blocks = frame->done.blocks};
+    session_push_event(session, &event);
+    session_send_frames(session, bye, sizeof(bye), ENDING_COPIES);
+    close_session(session);
+}
+
+static void on_abort(struct session *session, const struct frame *frame)
+{
+    enum error_kind kind = frame->abort.kind > ERROR_NONE && frame->abort.kind < ERROR_KIND_COUNT
+                               ? (enum error_kind)frame->abort.kind
+                               : ERROR_PEER;
+    session->error_from_peer = true;
+    error_set(&session->error, kind, "%.*s", (int)frame->abort.size,
+              (const char *)frame->abort.text);
+    close_session(session);
+}
+
+static void on_ending(struct session *session, const struct event_text *event)
+{
+    struct reader reader = reader_of(event + 1, event->length);
+    struct frame frame;
+    if (session->state == STATE_CLOSED || !frame_read(&reader, &frame))
+        return;
+    if (frame.type == FRAME_DONE)
+        on_done(session, &frame);
+    else if (frame.type == FRAME_ABORT)
+        on_abort(session, &frame);
+    else if (session->state == STATE_FINISHING)
+        close_session(session);
+}
+
+static void repeat_done(struct session *session)
+{
+    if (session->state != STATE_FINISHING)
+        return;
+    if (session->now_ns >= session->ending_until_ns) {
+        close_session(session);
+    } else if (session->now_ns >= session->ending_next_ns) {
+        session_send_frames(session, session->ending, session->ending_size, 1);
+        session->ending_next_ns = session->now_ns + session_probe_timeout(session);
+    }
+}
+
+bool session_is_closed(const struct session *session)
+{
+    return session->state == STATE_CLOSED;
+}
+
+const struct error *session_error(const struct session *session)
+{
+    return &session->error;
+}
+
+bool session_error_is_peers(const struct session *session)
+{
+    return session->error_from_peer;
+}
+
+/* ---- lanes ---- */
+
+bool session_command(struct lane_slot *slot, const void *command, size_t size)
+{
+    return ring_put(slot->lane->down, command, size);
+}
+
+static void on_joined(struct session *session, struct lane_slot *slot)
+{
+    slot->parked = false;
+    if (slot->active)
+        return;
+    slot->active = true;
+    session_command(slot, &session->told_state, sizeof(session->told_state));
+    rate_tune_lanes(session, true);
+}
+
+static bool others_alive(const struct session *session, const struct lane_slot *slot)
+{
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        const struct lane_slot *other = &session->slots[i];
+        if (other != slot && other->active && !other->parked)
+            return true;
+    }
+    return false;
+}
+
+static void on_silent(struct session *session, unsigned index)
+{
+    struct lane_slot *slot = &session->slots[index];
+    struct command_block park = {.kind = COMMAND_PARK};
+    if (!slot->active || !others_alive(session, slot) ||
+        !session_command(slot, &park, sizeof(park)))
+        return;
+    slot->parked = true;
+    sender_move_work(session, index);
+    rate_tune_lanes(session, true);
+}
+
+static void on_state(struct session *session, const struct event_state *event)
+{
+    if (event->credit > session->peer_credit)
+        session->peer_credit = event->credit;
+    if (event->has_window)
+        control_stream_set_window(&session->control, event->window);
+}
+
+static void on_new_path(struct session *session, const struct event_path *event)
+{
+    if (!event->same_host)
+        rate_controller_on_new_path(session->controller, session->now_ns);
+}
+
+static void on_datagram_size(struct session *session, uint16_t datagram)
+{
+    session->datagram = datagram;
+    rate_controller_set_datagram(session->controller, datagram);
+    rate_tune_lanes(session, true);
+}
+
+static void on_broken(struct session *session, const struct event_text *event)
+{
+    char text[256];
+    size_t length = event->length < sizeof(text) - 1 ? event->length : sizeof(text) - 1;
+    memcpy(text, event + 1, length);
+    text[length] = '\0';
+    session_fail(session, ERROR_PROTOCOL, text);
+}
+
+static void on_control(struct session *session, const struct event_piece *piece)
+{
+    if (!control_stream_received(&session->control, piece->offset, (const uint8_t *)(piece + 1),
+                                 piece->length))
+        session_fail(session, ERROR_PROTOCOL, "control bytes came past the window");
+}
+
+static void on_event(struct session *session, unsigned index, const void *message)
+{
+    struct lane_slot *slot = &session->slots[index];
+    const struct event_piece *piece = message;
+    switch (*(const uint8_t *)message) {
+    case EVENT_ACKED:
+        sender_on_acked(session, piece);
+        break;
+    case EVENT_LOST:
+        sender_on_lost(session, piece);
+        break;
+    case EVENT_DOUBT:
+        sender_on_doubt(session, piece, index);
+        break;
+    case EVENT_CONTROL_ACKED:
+        control_stream_acked(&session->control, piece->offset, piece->length);
+        break;
+    case EVENT_CONTROL_LOST:
+        control_stream_lost(&session->control, piece->offset, piece->length);
+        break;
+    case EVENT_PIECE:
+        receiver_on_piece(session, index, piece, NULL);
+        break;
+    case EVENT_ORPHAN:
+        receiver_on_piece(session, index, piece, (const uint8_t *)(piece + 1));
+        break;
+    case EVENT_BLOCK_CLOSED:
+        receiver_on_closed(session, message);
+        break;
+    case EVENT_CONTROL:
+        on_control(session, piece);
+        break;
+    case EVENT_STATE:
+        on_state(session, message);
+        break;
+    case EVENT_ENDING:
+        on_ending(session, message);
+        break;
+    case EVENT_INTERVAL:
+        rate_on_interval(session, slot, message);
+        break;
+    case EVENT_RTT:
+        rate_on_rtt(session, message);
+        break;
+    case EVENT_STATISTICS:
+        slot->counters = ((const struct event_statistics *)message)->counters;
+        break;
+    case EVENT_DATAGRAM_SIZE:
+        on_datagram_size(session, ((const struct event_size *)message)->datagram);
+        break;
+    case EVENT_JOINED:
+    case EVENT_ALIVE:
+        on_joined(session, slot);
+        rate_tune_lanes(session, true);
+        break;
+    case EVENT_NEW_PATH:
+        on_new_path(session, message);
+        break;
+    case EVENT_SILENT:
+        on_silent(session, index);
+        break;
+    case EVENT_BROKEN:
+        on_broken(session, message);
+        break;
+    }
+}
+
+static void drain_events(struct session *session)
+{
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        struct ring *up = session->slots[i].lane->up;
+        size_t size;
+        const void *message;
+        while ((message = ring_peek(up, &size)) != NULL) {
+            on_event(session, i, message);
+            ring_release(up);
+        }
+    }
+}
+
+/* ---- the control stream ---- */
+
+static struct lane_slot *best_lane(struct session *session)
+{
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        if (session->slots[i].active && !session->slots[i].parked)
+            return &session->slots[i];
+    }
+    return &session->slots[0];
+}
+
+static void hand_out_control(struct session *session)
+{
+    uint8_t message[sizeof(struct command_bytes) + CONTROL_PIECE_MAX];
+    struct lane_slot *slot = best_lane(session);
+    while (ring_has_room(slot->lane->down, sizeof(message))) {
+        struct command_bytes command = {.kind = COMMAND_CONTROL};
+        size_t size =
+            control_stream_next(&session->control, &command.offset, message + sizeof(command));
+        if (size == 0)
+            return;
+        command.length = (uint16_t)size;
+        memcpy(message, &command, sizeof(command));
+        session_command(slot, message, sizeof(command) + size);
+    }
+}
+
+size_t session_control_write(struct session *session, const void *bytes, size_t size)
+{
+    return control_stream_write(&session->control, bytes, size);
+}
+
+size_t session_control_read(struct session *session, void *bytes, size_t capacity)
+{
+    return control_stream_read(&session->control, bytes, capacity);
+}
+
+/* ---- the step ---- */
+
+static void tell_state(struct session *session)
+{
+    struct command_state state = {.kind = COMMAND_STATE,
+                                  .credit = session->credit,
+                                  .window = control_stream_window(&session->control)};
+    bool news = state.credit != session->told_state.credit ||
+                state.window >= session->told_state.window + WINDOW_NEWS;
+    if (!news)
+        return;
+    session->told_state = state;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        if (session->slots[i].active || i == 0)
+            session_command(&session->slots[i], &state, sizeof(state));
+    }
+}
+
+static uint64_t last_heard(const struct session *session)
+{
+    uint64_t last = 0;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        if (session->slots[i].counters.last_heard_ns > last)
+            last = session->slots[i].counters.last_heard_ns;
+    }
+    return last > session->created_ns ? last : session->created_ns;
+}
+
+static uint64_t idle_limit(const struct session *session)
+{
+    return session->config.idle_timeout_ns ? session->config.idle_timeout_ns : IDLE_NS;
+}
+
+static void check_silence(struct session *session)
+{
+    uint64_t heard = last_heard(session);
+    if (session->config.kind == LANE_STREAM || session->now_ns < heard + idle_limit(session))
+        return;
+    char text[128], time[24];
+    snprintf(text, sizeof(text), "nothing was heard from the peer for %s",
+             format_time(time, sizeof(time), session->now_ns - heard));
+    session_fail(session, ERROR_PEER_LOST, text);
+}
+
+void session_step(struct session *session, uint64_t now_ns)
+{
+    uint64_t before_ns = session->now_ns;
+    session->now_ns = now_ns;
+    drain_events(session);
+    if (session->state == STATE_CLOSED)
+        return;
+    if (session->config.role == ROLE_SENDER && now_ns > before_ns)
+        session->limited_ns[session->limit] += now_ns - before_ns;
+    receiver_open_blocks(session);
+    tell_state(session);
+    hand_out_control(session);
+    sender_release(session);
+    sender_hand_out(session);
+    rate_step(session);
+    repeat_done(session);
+    check_silence(session);
+}
+
+uint64_t session_deadline(const struct session *session)
+{
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        if (!ring_is_empty(session->slots[i].lane->up))
+            return 0;
+    }
+    if (session->state == STATE_CLOSED)
+        return TIME_NEVER;
+    uint64_t deadline = last_heard(session) + idle_limit(session);
+    if (session->config.kind == LANE_STREAM)
+        deadline = TIME_NEVER;
+    if (session->state == STATE_FINISHING && session->ending_next_ns < deadline)
+        deadline = session->ending_next_ns;
+    if (rate_deadline(session) < deadline)
+        deadline = rate_deadline(session);
+    if (sender_deadline(session) < deadline)
+        deadline = sender_deadline(session);
+    return deadline;
+}
+
+/* ---- statistics ---- */
+
+void session_statistics(const struct session *session, struct session_statistics *statistics)
+{
+    memset(statistics, 0, sizeof(*statistics));
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        const struct lane_slot *slot = &session->slots[i];
+        const struct lane_counters *counters = &slot->counters;
+        statistics->packets_sent += counters->packets_sent;
+        statistics->packets_received += counters->packets_received;
+        statistics->packets_lost += counters->packets_lost;
+        statistics->packets_acked += counters->packets_acked;
+        statistics->duplicates += counters->duplicates;
+        statistics->spurious_losses += counters->spurious;
+        statistics->bytes_sent += counters->bytes_sent;
+        statistics->bytes_received += counters->bytes_received;
+        statistics->payload_sent += counters->data_sent;
+        statistics->peer_socket_drops += counters->peer_socket_drops;
+        statistics->own_socket_drops += counters->own_socket_drops;
+        statistics->forged += counters->forged;
+        statistics->lanes += slot->active;
+        if (statistics->rtt_min_ns == 0 ||
+            (counters->rtt_min_ns != 0 && counters->rtt_min_ns < statistics->rtt_min_ns))
+            statistics->rtt_min_ns = counters->rtt_min_ns;
+    }
+    statistics->payload_resent = session->payload_resent;
+    statistics->payload_acked = session->payload_acked;
+    statistics->payload_received = session->payload_received;
+    statistics->rtt_ns = session->rtt_ns;
+    statistics->rate_bps = session->decision.pacing_bps;
+    statistics->datagram_size = session->datagram;
+    statistics->last_heard_ns = last_heard(session);
+    memcpy(statistics->limited_ns, session->limited_ns, sizeof(statistics->limited_ns));
+}

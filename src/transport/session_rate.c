@@ -1,0 +1,221 @@
+/* One rate for the whole session: measurement intervals for the controller, shares for lanes. */
+#include <string.h>
+
+#include "transport/session_internal.h"
+
+#define FIRST_RTT_NS (100 * NS_PER_MS)
+#define RTTS_LONGEST 6u
+#define STARVED_SHARE 20u /* app-limited from a twentieth of the interval on */
+
+static struct interval_record *record_of(struct session *session, uint32_t id)
+{
+    return &session->intervals[id % SESSION_INTERVALS];
+}
+
+static void begin_interval(struct session *session)
+{
+    uint32_t id = ++session->interval_now;
+    struct interval_record *record = record_of(session, id);
+    memset(record, 0, sizeof(*record));
+    record->sum.id = id;
+    record->sum.start_ns = session->now_ns;
+    rate_controller_begin_interval(session->controller, id, session->now_ns);
+    rate_controller_decide(session->controller, &session->decision);
+    rate_tune_lanes(session, true);
+}
+
+bool rate_start(struct session *session, struct error *error)
+{
+    session->rtt_ns = session->config.rtt_ns ? session->config.rtt_ns : FIRST_RTT_NS;
+    struct rate_config config = {.rtt_ns = session->rtt_ns,
+                                 .datagram_bytes = session->datagram,
+                                 .limit_bps = session->config.limit_bps,
+                                 .fixed_bps = session->config.fixed_bps,
+                                 .seed = session->config.seed};
+    session->controller = rate_controller_new(&config, session->now_ns);
+    if (session->controller == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for the rate controller");
+    session->interval_first = 1;
+    rate_controller_decide(session->controller, &session->decision);
+    begin_interval(session);
+    return true;
+}
+
+/* ---- shares ---- */
+
+static unsigned lanes_in_use(const struct session *session)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < session->lane_count; i++)
+        count += session->slots[i].active && !session->slots[i].parked;
+    return count > 0 ? count : 1;
+}
+
+uint64_t rate_lane_bps(const struct session *session, unsigned lane)
+{
+    return session->slots[lane].active ? session->decision.pacing_bps / lanes_in_use(session) : 0;
+}
+
+static bool is_blocked(const struct session *session)
+{
+    bool credit = session->queue_head != NULL && session->begun >= session->peer_credit;
+    /* A sender with nothing queued and no credit left waits for news of it as well. */
+    bool starved = session->config.role == ROLE_SENDER && !session->tail &&
+                   session->begun + session->queued >= session->peer_credit;
+    return session->state == STATE_OPEN &&
+           (credit || starved || control_stream_is_blocked(&session->control));
+}
+
+static bool differs(uint64_t a, uint64_t b)
+{
+    uint64_t more = a > b ? a : b, less = a > b ? b : a;
+    return more - less > more / 200;
+}
+
+void rate_tune_lanes(struct session *session, bool all)
+{
+    unsigned count = lanes_in_use(session);
+    bool stream = session->config.kind == LANE_STREAM;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        struct lane_slot *slot = &session->slots[i];
+        if (!slot->active)
+            continue;
+        struct command_tuning tuning = {
+            .kind = COMMAND_TUNING,
+            .blocked = is_blocked(session),
+            .datagram = stream ? 0 : session->datagram,
+            .interval = session->interval_now,
+            .pacing_bps = stream ? 0 : session->decision.pacing_bps / count,
+            .in_flight_bytes = stream ? 0 : session->decision.inflight_cap_bytes / count};
+        const struct command_tuning *told = &slot->told;
+        if (!all && tuning.blocked == told->blocked && tuning.datagram == told->datagram &&
+            tuning.interval == told->interval && !differs(tuning.pacing_bps, told->pacing_bps) &&
+            !differs(tuning.in_flight_bytes, told->in_flight_bytes))
+            continue;
+        if (session_command(slot, &tuning, sizeof(tuning)))
+            slot->told = tuning;
+    }
+}
+
+/* ---- what lanes report ---- */
+
+static void add_receiver_clock(struct interval_record *record, const struct event_interval *event)
+{
+    if (event->receiver_first_us != 0 &&
+        (record->receiver_first_us == 0 || event->receiver_first_us < record->receiver_first_us))
+        record->receiver_first_us = event->receiver_first_us;
+    if (event->receiver_last_us > record->receiver_last_us)
+        record->receiver_last_us = event->receiver_last_us;
+}
+
+void rate_on_interval(struct session *session, struct lane_slot *slot,
+                      const struct event_interval *event)
+{
+    slot->consumed = event->consumed;
+    slot->consumed_bytes = event->consumed_bytes;
+    if (event->interval < session->interval_first || event->interval > session->interval_now)
+        return;
+    struct interval_record *record = record_of(session, event->interval);
+    record->sum.sent_packets += event->sent_packets;
+    record->sum.sent_bytes += event->sent_bytes;
+    record->sum.delivered_packets += event->delivered_packets;
+    record->sum.delivered_bytes += event->delivered_bytes;
+    record->sum.lost_packets += event->lost_packets;
+    record->sum.loss_events += event->loss_events;
+    add_receiver_clock(record, event);
+}
+
+void rate_on_rtt(struct session *session, const struct event_rtt *event)
+{
+    session->rtt_ns = event->smoothed_ns;
+    rate_controller_on_rtt(session->controller, event->sample_ns, session->now_ns);
+    /* The sample belongs to the packets being acknowledged now: the oldest open interval. */
+    struct interval_record *record = record_of(session, session->interval_first);
+    if (record->sum.rtt_min_ns == 0 || event->sample_ns < record->sum.rtt_min_ns)
+        record->sum.rtt_min_ns = event->sample_ns;
+    record->rtt_sum_ns += event->sample_ns;
+    record->rtt_count++;
+}
+
+/* ---- closing intervals ---- */
+
+static bool is_settled(const struct interval_record *record)
+{
+    return record->sum.delivered_packets + record->sum.lost_packets >= record->sum.sent_packets;
+}
+
+static void feed(struct session *session, struct interval_record *record)
+{
+    struct rate_interval *sum = &record->sum;
+    sum->settled_ns = session->now_ns;
+    sum->rtt_mean_ns = record->rtt_count ? record->rtt_sum_ns / record->rtt_count : 0;
+    if (record->receiver_first_us != 0 && record->receiver_last_us > record->receiver_first_us)
+        sum->receiver_span_ns = (record->receiver_last_us - record->receiver_first_us) * NS_PER_US;
+    sum->app_limited = record->starved_ns * STARVED_SHARE > sum->end_ns - sum->start_ns;
+    rate_controller_on_interval(session->controller, sum, session->now_ns);
+}
+
+static void feed_settled(struct session *session)
+{
+    while (session->interval_first < session->interval_now) {
+        struct interval_record *record = record_of(session, session->interval_first);
+        uint64_t patience = 4 * session->rtt_ns + session_probe_timeout(session);
+        if (!is_settled(record)) {
+            if (session->now_ns < record->sum.end_ns + patience)
+                return;
+            record->sum.outage = true;
+        }
+        if (record->sum.sent_packets > 0)
+            feed(session, record);
+        session->interval_first++;
+    }
+}
+
+static uint64_t interval_end(const struct session *session, const struct interval_record *record)
+{
+    uint64_t shortest = record->sum.start_ns + session->decision.interval_ns;
+    uint64_t longest = record->sum.start_ns + RTTS_LONGEST * session->rtt_ns;
+    if (record->sum.sent_packets >= session->decision.interval_packets || longest < shortest)
+        return shortest;
+    return longest;
+}
+
+static void book_starvation(struct session *session, struct interval_record *record)
+{
+    bool starved = session->limit == LIMIT_SOURCE || session->limit == LIMIT_CREDIT;
+    if (starved && session->now_ns > session->rate_stepped_ns)
+        record->starved_ns += session->now_ns - session->rate_stepped_ns;
+}
+
+void rate_step(struct session *session)
+{
+    if (session->config.role != ROLE_SENDER)
+        return;
+    struct interval_record *record = record_of(session, session->interval_now);
+    book_starvation(session, record);
+    session->rate_stepped_ns = session->now_ns;
+    feed_settled(session);
+    if (record->sum.sent_packets == 0) {
+        record->sum.start_ns = session->now_ns;
+        record->starved_ns = 0;
+    } else if (session->now_ns >= interval_end(session, record) &&
+               session->interval_now - session->interval_first + 2 < SESSION_INTERVALS) {
+        record->sum.end_ns = session->now_ns;
+        begin_interval(session);
+        return;
+    }
+    rate_controller_decide(session->controller, &session->decision);
+    rate_tune_lanes(session, false);
+}
+
+uint64_t rate_deadline(const struct session *session)
+{
+    if (session->config.role != ROLE_SENDER || session->out.count == 0)
+        return TIME_NEVER;
+    const struct interval_record *record =
+        &session->intervals[session->interval_now % SESSION_INTERVALS];
+    if (record->sum.sent_packets == 0)
+        return TIME_NEVER;
+    uint64_t end = interval_end(session, record);
+    return end > session->now_ns ? end : session->now_ns + NS_PER_MS;
+}
