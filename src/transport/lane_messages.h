@@ -86,7 +86,7 @@ struct command_connect {
 /* ---- up: lane to session ---- */
 
 enum lane_event_kind {
-    EVENT_ACKED,         /* piece arrived; the first report of it, or a late one */
+    EVENT_ACKED = 1,     /* piece arrived; the first report of it, or a late one */
     EVENT_LOST,          /* piece taken for lost */
     EVENT_DOUBT,         /* probe timeout: a copy of this piece would be a useful probe */
     EVENT_CONTROL_ACKED, /* the same for the control stream */
