@@ -1,6 +1,6 @@
 /* Judges the rate controller: runs the cells of gate_cells.c over several seeds and prints a table.
  *
- *   controller_gates [--full] [--quick] [--frozen] [--seeds N] [--trace] [NAME...]
+ *   controller_gates [--full] [--quick] [--frozen] [--seeds N] [--first-seed N] [--trace] [NAME...]
  *
  * NAME is a part of a cell's name. --full takes 20 seeds, --quick the short list and one seed.
  * --frozen keeps the rate after the first decision: the negative control, which must fail.
@@ -15,7 +15,7 @@
 #define SEEDS_MAX 100u
 
 struct options {
-    unsigned seeds;
+    unsigned seeds, first_seed;
     bool quick, frozen, trace;
     char **names;
     int name_count;
@@ -203,7 +203,7 @@ static bool chosen(const struct gate_cell *cell, const struct options *options)
 
 static bool parse_options(struct options *options, int argc, char **argv)
 {
-    *options = (struct options){.seeds = 5};
+    *options = (struct options){.seeds = 5, .first_seed = 1};
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (strcmp(argv[i], "--full") == 0)
@@ -216,6 +216,8 @@ static bool parse_options(struct options *options, int argc, char **argv)
             options->trace = true, options->seeds = 1;
         else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc)
             options->seeds = (unsigned)atoi(argv[++i]);
+        else if (strcmp(argv[i], "--first-seed") == 0 && i + 1 < argc)
+            options->first_seed = (unsigned)atoi(argv[++i]);
         else
             return false;
     }
@@ -228,8 +230,10 @@ int main(int argc, char **argv)
 {
     struct options options;
     if (!parse_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: controller_gates [--full] [--quick] [--frozen] [--seeds N] "
-                        "[--trace] [NAME...]\n");
+        fprintf(
+            stderr,
+            "usage: controller_gates [--full] [--quick] [--frozen] [--seeds N] [--first-seed N] "
+            "[--trace] [NAME...]\n");
         return 2;
     }
     unsigned passed = 0, run = 0;
@@ -238,7 +242,7 @@ int main(int argc, char **argv)
             continue;
         struct outcome outcomes[SEEDS_MAX];
         for (unsigned seed = 0; seed < options.seeds; seed++)
-            outcomes[seed] = run_cell(&gate_cells[i], &options, seed + 1);
+            outcomes[seed] = run_cell(&gate_cells[i], &options, options.first_seed + seed);
         run++;
         passed += judge(&gate_cells[i], outcomes, options.seeds);
     }
