@@ -53,14 +53,14 @@ static void adopt_candidate(struct lane *lane)
 
 /* An authenticated packet with the lane's highest number came from an address that is not proved:
  * ask it to prove itself. One candidate per round trip. */
-static void consider_candidate(struct lane *lane, const struct address *from)
+static void consider_candidate(struct lane *lane, const struct address *from, size_t bytes)
 {
     bool fresh =
         !lane->candidate.known || lane->now_ns - lane->candidate_since_ns > lane->rtt.smoothed_ns;
     if (!fresh || (lane->candidate.known && address_equal(&lane->candidate.address, from) &&
                    lane->now_ns - lane->candidate_since_ns < 2 * lane->rtt.smoothed_ns))
         return;
-    lane->candidate = (struct lane_path){.address = *from, .known = true};
+    lane->candidate = (struct lane_path){.address = *from, .known = true, .received_bytes = bytes};
     lane->candidate_since_ns = lane->now_ns;
     lane->candidate_token = lane->token_seed + lane->log.next * UINT64_C(0x9e3779b97f4a7c15);
     lane->challenge_due = true;
@@ -73,7 +73,7 @@ static void note_source(struct lane *lane, const struct address *from, bool newe
     if (!lane->path.known) {
         lane_connect(lane, from, false);
         lane->path.received_bytes = bytes;
-        consider_candidate(lane, from);
+        consider_candidate(lane, from, bytes);
         return;
     }
     if (!lane->path.proved)
@@ -82,7 +82,7 @@ static void note_source(struct lane *lane, const struct address *from, bool newe
         lane->candidate.received_bytes += bytes;
     bool elsewhere = !address_equal(&lane->path.address, from);
     if (newest && (elsewhere || !lane->path.proved))
-        consider_candidate(lane, from);
+        consider_candidate(lane, from, bytes);
 }
 
 /* ---- data ---- */

@@ -122,7 +122,8 @@ bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram)
 
 bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t now_ns)
 {
-    if (datagram < mtu_datagram(mtu) || mtu->in_use == 0)
+    /* Larger packets were sent before the last fall: their loss says nothing of this size. */
+    if (datagram != mtu_datagram(mtu) || mtu->in_use == 0)
         return false;
     mtu->losses_in_row++;
     if (mtu->losses_in_row >= SUSPICIOUS_LOSSES && mtu->canary_ns == TIME_NEVER)

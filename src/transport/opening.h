@@ -12,21 +12,10 @@
 #include "base/error.h"
 #include "crypto/handshake.h"
 #include "crypto/packet_keys.h"
+#include "transport/hello.h"
 #include "transport/limits.h"
 
-enum transfer_role { ROLE_SENDER = 1, ROLE_RECEIVER = 2 };
-
-/* What each end says of itself, first, in clear under the start secret's seal. Its encoding is
- * hashed into the session secret. */
-struct hello {
-    uint8_t version_min, version_max;
-    uint8_t role;             /* enum transfer_role: this end sends or receives files */
-    uint8_t lanes_max;        /* 1..LANES_MAX */
-    bool aes_hardware;        /* AES-256-GCM is used when both have it, else ChaCha20-Poly1305 */
-    uint32_t connection_base; /* low four bits zero; lane i receives on connection_base + i */
-    uint32_t credit;          /* blocks granted at once by a receiver; 0 from a sender */
-    uint16_t datagram_max;    /* largest UDP payload this end can take */
-};
+#define OPENING_CANDIDATES_MAX 16
 
 struct opening_config {
     bool client;
@@ -36,9 +25,11 @@ struct opening_config {
     uint64_t rtt_ns;     /* known from SSH, or 0 */
     uint64_t timeout_ns; /* from the start to giving up */
     /* Client only: where the server may be. Copied. */
-    struct address candidates[16];
+    struct address candidates[OPENING_CANDIDATES_MAX];
     unsigned candidate_count;
-    bool stream; /* the bytes go through a stream lane: no addresses, no padding, no resends */
+    /* The packets go over a reliable stream, framed by the caller: no addresses, no padding, no
+     * resends, no packets without bytes. A packet that does not open is then an error. */
+    bool stream;
 };
 
 struct opening_result {
@@ -59,25 +50,31 @@ struct opening *opening_new(const struct opening_config *config, uint64_t now_ns
 void opening_free(struct opening *opening);
 
 /* True when the datagram was a handshake packet of this session (even a late one), so that the
- * caller need not look further. */
+ * caller need not look further. `from` may be NULL on a stream. Late repeats are answered in every
+ * state: call opening_send after it. */
 bool opening_receive(struct opening *opening, const struct address *from, const uint8_t *bytes,
                      size_t size, uint64_t now_ns);
-/* The next datagram to send, if any: its size, else 0. `socket_family` lets a caller with several
- * sockets choose by to->family. */
+/* The next datagram to send, if any: its size, else 0. Call until 0, after each opening_receive
+ * and at the deadline. `capacity` is at least DATAGRAM_MIN; `to` tells a caller with several
+ * sockets which one to use. A failed opening still gives what tells the peer why. */
 size_t opening_send(struct opening *opening, struct address *to, uint8_t *bytes, size_t capacity,
                     uint64_t now_ns);
+/* When opening_send wants to be called without new input: 0 for at once, TIME_NEVER if never. */
 uint64_t opening_deadline(const struct opening *opening);
 
 enum opening_state opening_state(const struct opening *opening);
 const struct opening_result *opening_result(const struct opening *opening); /* when FINISHED */
-const struct error *opening_error(const struct opening *opening);           /* when FAILED */
+/* When FAILED: ERROR_UNREACHABLE names each address tried, ERROR_VERSION both ranges, ERROR_CRYPTO
+ * a peer whose proof was wrong, ERROR_PROTOCOL one that says what it may not, ERROR_PEER_LOST one
+ * that fell silent half-way. */
+const struct error *opening_error(const struct opening *opening);
 
-/* A finished client keeps resending its last flight (before each train) until this is called on
- * the first sealed packet from the server; then the opening can be freed. */
+/* A finished client's last flight may be lost, and the server cannot open sealed packets without
+ * it: call opening_resend_last before each train, then opening_send until it gives 0. It also goes
+ * out by a timer. Both end when the server acknowledges it, or when opening_confirm tells of the
+ * first sealed packet from the server. Then the client's opening can be freed; a server's should
+ * stay a while, to answer repeats. */
+void opening_resend_last(struct opening *opening);
 void opening_confirm(struct opening *opening);
-
-/* Codec, exposed for tests, fuzzing and vectors. */
-size_t hello_encode(const struct hello *hello, uint8_t *bytes, size_t capacity);
-bool hello_decode(struct hello *hello, const uint8_t *bytes, size_t size, struct error *error);
 
 #endif
