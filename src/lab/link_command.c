@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lab/command.h"
@@ -13,6 +14,8 @@
 #include "lab/link_process.h"
 #include "lab/link_server.h"
 #include "lab/link_space.h"
+
+#define DOWN_STEPS 400 /* of 5 ms */
 
 static int usage(const char *text)
 {
@@ -188,7 +191,14 @@ static int ask_and_print(const char *name, const char *verb)
 
 int command_down(int count, char **arguments)
 {
-    return count == 2 ? ask_and_print(arguments[1], "down") : usage("down NAME");
+    static const struct timespec step = {.tv_nsec = 5 * 1000 * 1000};
+    char path[128];
+    int status = count == 2 ? ask_and_print(arguments[1], "down") : usage("down NAME");
+    /* The name is free once the socket is gone. */
+    if (status == EXIT_OK && link_control_path(arguments[1], path, sizeof path, NULL))
+        for (int i = 0; i < DOWN_STEPS && access(path, F_OK) == 0; i++)
+            (void)nanosleep(&step, NULL);
+    return status;
 }
 
 int command_stats(int count, char **arguments)

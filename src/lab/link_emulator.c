@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +23,8 @@ struct link_emulator {
     struct link_path *path[LINK_DIRECTIONS];
     struct link_buffer *spare[LINK_DIRECTIONS]; /* read into next */
     struct link_buffer *overflow;               /* read into when memory is used up */
-    uint64_t start_ns;
+    uint64_t start_ns;                          /* of the counters */
+    double cpu_before;
     uint64_t drops_before[LINK_ENDS][2]; /* device drops at the last reset */
 };
 
@@ -219,6 +221,15 @@ const struct link_options *link_emulator_options(const struct link_emulator *emu
     return &emulator->options;
 }
 
+/* Of the emulator itself: what a measurement of both ends must leave out. */
+static double processor_seconds(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
 void link_emulator_reset_counters(struct link_emulator *emulator)
 {
     for (unsigned i = 0; i < LINK_DIRECTIONS; i++)
@@ -227,6 +238,7 @@ void link_emulator_reset_counters(struct link_emulator *emulator)
         link_tun_drops(&emulator->tun[end], &emulator->drops_before[end][0],
                        &emulator->drops_before[end][1]);
     emulator->start_ns = link_now();
+    emulator->cpu_before = processor_seconds();
 }
 
 json_t *link_emulator_report(struct link_emulator *emulator)
@@ -235,6 +247,8 @@ json_t *link_emulator_report(struct link_emulator *emulator)
     json_t *report = json_object();
     json_object_set_new(report, "start_ns", json_integer((json_int_t)emulator->start_ns));
     json_object_set_new(report, "now_ns", json_integer((json_int_t)link_now()));
+    json_object_set_new(report, "cpu_seconds",
+                        json_real(processor_seconds() - emulator->cpu_before));
     json_object_set_new(report, "offload", json_string(link_emulator_offload(emulator)));
     for (unsigned i = 0; i < LINK_DIRECTIONS; i++) {
         json_t *direction = link_counters_json(link_path_counters(emulator->path[i]));

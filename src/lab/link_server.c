@@ -195,24 +195,25 @@ static void wait_until(struct server *server, uint64_t until_ns)
         take_events(server);
 }
 
-/* As a network card does: under load, packets are fetched a few times a slack, not one by one. */
+/* As a network card does: under load, packets are fetched once a slack, not one by one. */
 static void rest(uint64_t slack_ns)
 {
     struct timespec pause = {.tv_nsec = (long)slack_ns};
-    if (slack_ns >= SPIN_NS)
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
 static void run(struct server *server)
 {
-    uint64_t looked_ns = 0;
+    uint64_t looked_ns = 0, arrived_ns = 0;
     while (!server->stopping) {
         bool busy;
         uint64_t next_ns = link_emulator_turn(server->emulator, &busy);
         uint64_t now_ns = link_now(), slack_ns = link_emulator_slack(server->emulator);
-        bool soon = next_ns < now_ns + SPIN_NS;
-        if (!soon || slack_ns >= SPIN_NS) {
-            if (busy && next_ns != 0)
+        bool dense = busy && now_ns - arrived_ns < 2 * slack_ns;
+        arrived_ns = busy ? now_ns : arrived_ns;
+        bool soon = next_ns < now_ns + SPIN_NS && (slack_ns < SPIN_NS || next_ns == 0);
+        if (!soon) {
+            if (dense && slack_ns >= SPIN_NS)
                 rest(slack_ns);
             wait_until(server, next_ns > now_ns + slack_ns ? next_ns : now_ns + slack_ns);
             looked_ns = now_ns;

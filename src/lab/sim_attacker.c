@@ -41,15 +41,18 @@ void sim_attacker_free(struct sim_attacker *attacker)
 
 static struct address own_address(struct sim_attacker *attacker)
 {
-    struct address address = {.family = 4,
-                              .bytes = {203, 0, 113, (uint8_t)random_below(&attacker->random, 8)},
-                              .port = 666};
+    struct address address = {
+        .family = 4,
+        .bytes = {203, 0, 113, (uint8_t)random_below(&attacker->random, SIM_ATTACKER_ADDRESSES)},
+        .port = 666};
     return address;
 }
 
-bool sim_attacker_owns(const struct address *address)
+unsigned sim_attacker_address(const struct address *address)
 {
-    return address->family == 4 && address->bytes[0] == 203 && address->bytes[2] == 113;
+    bool own = address->family == 4 && address->bytes[0] == 203 && address->bytes[2] == 113 &&
+               address->bytes[3] < SIM_ATTACKER_ADDRESSES;
+    return own ? address->bytes[3] : SIM_ATTACKER_ADDRESSES;
 }
 
 static void remember(struct sim_attacker *attacker, unsigned target, const struct address *from,
@@ -102,7 +105,7 @@ static void falsify(struct sim_attacker *attacker, struct sim_event *event)
     }
 }
 
-static void inject(struct sim_attacker *attacker, struct sim_world *world)
+static void inject(struct sim_attacker *attacker, struct sim_world *world, uint64_t delay_ns)
 {
     struct random *random = &attacker->random;
     const struct remembered *model = &attacker->seen[random_below(random, attacker->count)];
@@ -114,8 +117,9 @@ static void inject(struct sim_attacker *attacker, struct sim_world *world)
     event->to = model->to;
     event->size = model->size;
     memcpy(event->bytes, model->bytes, model->size);
-    event->at_ns =
-        world->now_ns + random_below(random, LONGEST_WAIT_NS) / (1 + random_below(random, 1000));
+    /* Its path is as long as the true one: now and then it is a little earlier. */
+    event->at_ns = world->now_ns + delay_ns +
+                   random_below(random, LONGEST_WAIT_NS) / (1 + random_below(random, 1000));
     if (attacker->config.spoof && random_below(random, 2) == 0) {
         event->from = own_address(attacker);
     }
@@ -127,13 +131,13 @@ static void inject(struct sim_attacker *attacker, struct sim_world *world)
 
 void sim_attacker_saw(struct sim_attacker *attacker, struct sim_world *world, unsigned target,
                       const struct address *from, const struct address *to, const uint8_t *bytes,
-                      uint32_t size)
+                      uint32_t size, uint64_t delay_ns)
 {
     if (attacker->config.share == 0 || !random_chance(&attacker->random, attacker->config.share)) {
         return;
     }
     remember(attacker, target, from, to, bytes, size);
     for (unsigned i = 0; i <= attacker->config.flood; i++) {
-        inject(attacker, world);
+        inject(attacker, world, delay_ns);
     }
 }

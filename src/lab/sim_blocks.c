@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "base/units.h"
 
-#define SENDER_BUFFERS 48u
+#define SENDER_BUFFERS_MIN 48u
 
 enum block_state { BLOCK_UNKNOWN, BLOCK_SENT, BLOCK_ARRIVED };
 
@@ -22,7 +22,7 @@ struct blocks {
     struct sim_blocks_config config;
     enum transfer_role role;
     struct session *session;
-    struct sim_trace *trace; /* borrowed; NULL before sim_blocks_enter */
+    struct sim_trace *trace; /* borrowed */
     const uint64_t *world_now_ns;
     unsigned host;
     /* Buffers: cut from one arena, untouched pages cost nothing. */
@@ -41,7 +41,7 @@ struct blocks {
     uint64_t given;
     uint64_t control_sent, control_read;
     bool tail_set, finished, done_received;
-    uint8_t done_result;
+    uint64_t done_ns;
     struct error error;
     char failure[200];
 };
@@ -274,6 +274,7 @@ static bool finish(struct blocks *blocks, uint64_t now_ns)
         return false;
     }
     blocks->finished = true;
+    blocks->done_ns = *blocks->world_now_ns;
     session_finish(blocks->session, 0, 1, config->count, now_ns);
     return true;
 }
@@ -334,7 +335,7 @@ static bool take_events(struct blocks *blocks, uint64_t now_ns)
             break;
         case SESSION_DONE_RECEIVED:
             blocks->done_received = true;
-            blocks->done_result = event.result;
+            blocks->done_ns = *blocks->world_now_ns;
             if (event.result != 0 || event.blocks != blocks->config.count) {
                 fail(blocks, "DONE says result %u, %" PRIu64 " blocks", event.result, event.blocks);
             }
@@ -431,6 +432,20 @@ static bool blocks_succeeded(void *context)
     return said && blocks->session != NULL && session_error(blocks->session)->kind == ERROR_NONE;
 }
 
+static uint64_t blocks_done_ns(void *context)
+{
+    return ((struct blocks *)context)->done_ns;
+}
+
+static void blocks_enter(void *context, struct sim_trace *trace, unsigned host,
+                         const uint64_t *now_ns)
+{
+    struct blocks *blocks = context;
+    blocks->trace = trace;
+    blocks->host = host;
+    blocks->world_now_ns = now_ns;
+}
+
 static void blocks_free(void *context)
 {
     struct blocks *blocks = context;
@@ -449,7 +464,10 @@ struct sim_upper sim_blocks_new(const struct sim_blocks_config *config, enum tra
     struct blocks *blocks = must(calloc(1, sizeof(*blocks)));
     blocks->config = *config;
     blocks->role = role;
-    blocks->buffers = role == ROLE_SENDER ? SENDER_BUFFERS : config->buffers;
+    blocks->buffers = config->buffers;
+    if (role == ROLE_SENDER && blocks->buffers < SENDER_BUFFERS_MIN) {
+        blocks->buffers = SENDER_BUFFERS_MIN;
+    }
     blocks->arena = must(malloc((size_t)blocks->buffers * BLOCK_SIZE));
     blocks->idle = must(calloc(blocks->buffers, sizeof(*blocks->idle)));
     blocks->out = must(calloc(blocks->buffers, sizeof(*blocks->out)));
@@ -462,6 +480,7 @@ struct sim_upper sim_blocks_new(const struct sim_blocks_config *config, enum tra
     }
     return (struct sim_upper){.context = blocks,
                               .initial_credit = role == ROLE_RECEIVER ? config->buffers : 0,
+                              .enter = blocks_enter,
                               .attach = blocks_attach,
                               .step = blocks_step,
                               .deadline = blocks_deadline,
@@ -471,14 +490,6 @@ struct sim_upper sim_blocks_new(const struct sim_blocks_config *config, enum tra
                               .failure = blocks_failure,
                               .progress = blocks_progress,
                               .succeeded = blocks_succeeded,
+                              .done_ns = blocks_done_ns,
                               .free = blocks_free};
-}
-
-void sim_blocks_enter(struct sim_upper *upper, struct sim_trace *trace, unsigned host,
-                      const uint64_t *now_ns)
-{
-    struct blocks *blocks = upper->context;
-    blocks->trace = trace;
-    blocks->host = host;
-    blocks->world_now_ns = now_ns;
 }

@@ -8,21 +8,17 @@
 
 #include "lab/sim_upper.h"
 
-struct sim_world;
-
 struct sim_blocks_config {
     uint64_t seed; /* both ends of a session get the same */
     uint32_t count;
     uint32_t length_min, length_max; /* of a block, 1 to BLOCK_SIZE */
-    uint32_t buffers;                /* receiver: blocks that its memory holds */
-    uint64_t source_bps, disk_bps;   /* 0: as fast as asked */
-    uint64_t control_bytes;          /* each way on the control stream */
+    uint32_t buffers;              /* blocks that each end's memory holds; a sender's at least 48 */
+    uint64_t source_bps, disk_bps; /* 0: as fast as asked */
+    uint64_t control_bytes;        /* each way on the control stream */
 };
 
-/* The upper of one end. `world` is set after sim_world_new by sim_blocks_enter, for traces. */
+/* The upper of one end; given to sim_world_new. */
 struct sim_upper sim_blocks_new(const struct sim_blocks_config *config, enum transfer_role role);
-void sim_blocks_enter(struct sim_upper *upper, struct sim_trace *trace, unsigned host,
-                      const uint64_t *now_ns);
 /* Bytes of all blocks together. */
 uint64_t sim_blocks_total(const struct sim_blocks_config *config);
 

@@ -48,6 +48,7 @@ void sim_host_init(struct sim_host *host, struct sim_world *world, unsigned inde
                               .wake_at_ns = TIME_NEVER,
                               .own_deadline_ns = config->start_ns};
     host->inbox_tail = &host->inbox;
+    upper->enter(upper->context, &world->trace, index, &world->now_ns);
     for (unsigned lane = 0; lane < LANES_MAX; lane++) {
         host->addresses[lane] = lane_address(index, config->client, config->client ? lane : 0);
     }
@@ -224,6 +225,7 @@ static void send_lane(struct sim_host *host, unsigned index)
     }
     while (lane_send(lane, &train, SIZE_MAX, own_now(host))) {
         if (host->config.client && !host->confirmed) {
+            opening_resend_last(host->opening);
             send_opening(host);
         }
         send_train(host, index, &train);
@@ -263,7 +265,7 @@ static void take_datagram(struct sim_host *host, struct sim_event *event)
     if (lane == NULL) {
         return;
     }
-    if (lane_receive(lane, &event->from, event->bytes, event->size, own_now(host))) {
+    if (lane_receive(lane, &event->from, event->bytes, event->size, event->size, own_now(host))) {
         heard_sealed(host);
     }
 }
@@ -271,10 +273,9 @@ static void take_datagram(struct sim_host *host, struct sim_event *event)
 /* One whole packet of a stream, with its length before it. */
 static void take_frame(struct sim_host *host, const uint8_t *frame, size_t size)
 {
-    struct address none = {0};
     const uint8_t *packet = frame + STREAM_FRAME_HEADER;
     if (host->opening != NULL &&
-        opening_receive(host->opening, &none, packet, size - STREAM_FRAME_HEADER, own_now(host))) {
+        opening_receive(host->opening, NULL, packet, size - STREAM_FRAME_HEADER, own_now(host))) {
         /* A client's session may follow in the same piece. */
         if (host->session == NULL && opening_state(host->opening) == OPENING_FINISHED) {
             begin_session(host);

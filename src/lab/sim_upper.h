@@ -10,6 +10,8 @@
 struct sim_upper {
     void *context;
     uint32_t initial_credit;
+    /* Where to trace, as which host, and the world's time; borrowed. Called once, first. */
+    void (*enter)(void *context, struct sim_trace *trace, unsigned host, const uint64_t *now_ns);
     void (*attach)(void *context, struct session *session, uint64_t now_ns);
     bool (*step)(void *context, uint64_t now_ns); /* true when something moved */
     uint64_t (*deadline)(void *context);
@@ -23,6 +25,8 @@ struct sim_upper {
     uint64_t (*progress)(void *context);
     /* True when this end believes that everything arrived and was verified. */
     bool (*succeeded)(void *context);
+    /* World's time of that, for goodput; 0 while it has not come. */
+    uint64_t (*done_ns)(void *context);
     void (*free)(void *context);
 };
 

@@ -161,6 +161,22 @@ static void deliver_later(struct sim_world *world, const struct sim_arrival *arr
     sim_queue_push(world->queue, event);
 }
 
+/* Nobody proved that it lives at an attacker's address. */
+static void tally_sent(struct sim_world *world, const struct sim_host *host,
+                       const struct address *to, uint32_t size)
+{
+    unsigned address = sim_attacker_address(to);
+    if (address == SIM_ATTACKER_ADDRESSES) {
+        return;
+    }
+    struct sim_tally *tally = &world->tallies[host->index][address];
+    tally->to += size;
+    if (tally->to > 3 * tally->from) {
+        sim_world_fail(world, "host %u sent %" PRIu64 " bytes to an address that sent %" PRIu64,
+                       host->index, tally->to, tally->from);
+    }
+}
+
 void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lane,
                     const struct address *to, const uint8_t *bytes, uint32_t size)
 {
@@ -179,6 +195,7 @@ void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lan
                   count > 0 ? arrivals[0].at_ns : 0);
     if (target == NULL) {
         world->lost_nowhere++;
+        tally_sent(world, host, to, size);
         return;
     }
     const struct sim_host *client = host->config.client ? host : target;
@@ -188,7 +205,8 @@ void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lan
     for (unsigned i = 0; i < count; i++) {
         deliver_later(world, &arrivals[i], target->index, from, to, bytes, size);
     }
-    sim_attacker_saw(world->attacker, world, target->index, from, to, bytes, size);
+    sim_attacker_saw(world->attacker, world, target->index, from, to, bytes, size,
+                     world->links[host->config.link].config.delay_ns);
 }
 
 void sim_world_stream(struct sim_world *world, struct sim_host *host, const uint8_t *bytes,
@@ -281,6 +299,9 @@ static void take_event(struct sim_world *world, struct sim_event *event)
     if (host->gone || host->ended || moved) {
         sim_queue_give(world->queue, event);
         return;
+    }
+    if (event->hostile && sim_attacker_address(&event->from) < SIM_ATTACKER_ADDRESSES) {
+        world->tallies[event->host][sim_attacker_address(&event->from)].from += event->size;
     }
     sim_host_arrive(host, event);
 }

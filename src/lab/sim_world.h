@@ -56,6 +56,13 @@ struct sim_world_config {
     FILE *trace;
 };
 
+#define SIM_ATTACKER_ADDRESSES 8u
+
+/* Bytes that an unproved address sent to a host and got from it: at most three times as much. */
+struct sim_tally {
+    uint64_t from, to;
+};
+
 struct sim_attacker;
 
 struct sim_world {
@@ -72,6 +79,7 @@ struct sim_world {
     struct random random; /* of stream pieces */
     uint8_t secret[START_SECRET_SIZE], session_ids[SIM_HOSTS_MAX][SESSION_ID_SIZE];
     uint64_t events;
+    struct sim_tally tallies[SIM_HOSTS_MAX][SIM_ATTACKER_ADDRESSES];
     uint64_t lost_nowhere; /* datagrams to addresses where nobody lives */
     uint64_t progress, progress_at_ns;
     char failure[400];
@@ -97,13 +105,13 @@ void sim_world_fail(struct sim_world *world, const char *format, ...)
 /* A seed for one component, far from those of its neighbours. */
 uint64_t sim_seed(uint64_t seed, unsigned component);
 
-/* The attacker: told of each datagram that is sent. */
+/* The attacker: told of each datagram that is sent, and of the true path's delay. */
 struct sim_attacker *sim_attacker_new(const struct sim_attacker_config *config, uint64_t seed);
 void sim_attacker_free(struct sim_attacker *attacker);
 void sim_attacker_saw(struct sim_attacker *attacker, struct sim_world *world, unsigned target,
                       const struct address *from, const struct address *to, const uint8_t *bytes,
-                      uint32_t size);
-/* True for an address that the attacker made up. */
-bool sim_attacker_owns(const struct address *address);
+                      uint32_t size, uint64_t delay_ns);
+/* Which of its own addresses this is, or SIM_ATTACKER_ADDRESSES when it is none. */
+unsigned sim_attacker_address(const struct address *address);
 
 #endif
