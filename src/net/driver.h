@@ -39,7 +39,11 @@ struct driver_config {
     struct address candidates[16]; /* client: where the server may be */
     unsigned candidate_count;
     struct udp_listener *listener; /* server: from driver_listen; stays the caller's */
-    unsigned lanes;                /* 0: auto */
+    /* Instead of UDP, on either side: one stream lane over two descriptors (may be the same one),
+     * which stay the caller's. No candidates, no listener. Ignores SIGPIPE in this process. */
+    bool stream;
+    int stream_in, stream_out;
+    unsigned lanes; /* client: 0 for auto; a server follows the client */
     uint64_t limit_bps, fixed_bps;
     uint64_t rtt_ns;          /* known from SSH, 0 if not */
     uint64_t open_timeout_ns; /* until "no answer" */
@@ -64,6 +68,9 @@ void driver_free(struct driver *driver);
 /* The monotonic clock that all times are taken from. */
 uint64_t driver_now(void);
 
+/* How many network threads and lanes `auto` starts with: half the processors, 1 to 4. */
+unsigned driver_default_lanes(void);
+
 /* Server: binds one UDP port out of [first, last] on all addresses, IPv4 and IPv6, one SO_REUSEPORT
  * socket per network thread. ERROR_IO that names the range when all of it is in use. */
 struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsigned threads,
@@ -71,8 +78,20 @@ struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsi
 uint16_t udp_listener_port(const struct udp_listener *listener);
 void udp_listener_free(struct udp_listener *listener);
 
-/* When socket buffers came out too small for the path: one line that names the sysctl, else NULL.
- */
+struct driver_statistics {
+    uint64_t send_calls, receive_calls;
+    uint64_t datagrams_sent, datagrams_received;
+    uint64_t refused;      /* datagrams that a local rule or a missing route refused */
+    uint64_t socket_drops; /* datagrams that our own full buffers dropped, about */
+    unsigned receive_buffer, send_buffer; /* bytes, the smallest granted */
+    bool segmentation, coalescing;        /* on every socket */
+    unsigned threads;
+};
+/* Of the sockets in use. After driver_run: the lanes' threads count without locks. */
+void driver_statistics(const struct driver *driver, struct driver_statistics *statistics);
+
+/* Once the session exists: when socket buffers came out too small for fast paths, one line that
+ * names the sysctl; else NULL. */
 const char *driver_buffer_hint(const struct driver *driver);
 
 #endif

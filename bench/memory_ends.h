@@ -1,0 +1,41 @@
+/* Two ends of a session that copies blocks from memory into nothing: what is above a driver in
+ * the memory-to-memory benchmark and in the driver's tests.
+ *
+ * The sender offers one buffer of random bytes over and over; the receiver hashes each block on a
+ * thread of its own and drops it. At the end the receiver tells the sum of all hashes, and the
+ * sender compares it with its own.
+ */
+#ifndef PETREL_BENCH_MEMORY_ENDS_H
+#define PETREL_BENCH_MEMORY_ENDS_H
+
+#include "net/driver.h"
+
+struct memory_config {
+    uint64_t size_bytes;  /* to be sent; the receiver learns it from the sender */
+    size_t buffer_bytes;  /* sender: how much memory, at least one block */
+    unsigned pool_blocks; /* receiver: memory, and credit */
+    bool hash;            /* the sender hashes as it goes, as a real one would */
+};
+
+struct memory_report {
+    uint64_t blocks, bytes;
+    double seconds, cpu_seconds; /* from the session's start to its end; of this process */
+    bool verified;               /* sender: the receiver's hashes are those of what was sent */
+    struct session_statistics session;
+};
+
+struct memory_end;
+
+struct memory_end *memory_sender_new(const struct memory_config *config, struct error *error);
+struct memory_end *memory_receiver_new(const struct memory_config *config, struct error *error);
+/* Before driver_free: the hashing thread wakes the driver. */
+void memory_end_free(struct memory_end *end);
+
+/* Fills role, initial_credit and upper of a driver's config. */
+void memory_end_configure(struct memory_end *end, struct driver_config *config);
+/* Before driver_run: whom to wake when hashing has finished a block. */
+void memory_end_set_driver(struct memory_end *end, struct driver *driver);
+/* After driver_run. */
+void memory_end_report(const struct memory_end *end, struct memory_report *report);
+
+#endif

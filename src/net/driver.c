@@ -1,0 +1,420 @@
+#include "net/driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "crypto/aead.h"
+#include "net/driver_internal.h"
+
+#define TICK_NS (100 * NS_PER_MS)
+#define CLOSING_NS (200 * NS_PER_MS) /* for the session's last packets to leave */
+#define STEPS_A_TURN 64u             /* of session and upper, before the network is served */
+#define SPINNING_BPS UINT64_C(5000000000)
+
+uint64_t driver_now(void)
+{
+    return loop_now();
+}
+
+/* ---- making and freeing ---- */
+
+static bool fill_hello(struct driver *driver, struct error *error)
+{
+    const struct driver_config *config = &driver->config;
+    unsigned lanes = config->stream ? 1 : LANES_MAX;
+    if (config->client && config->lanes != 0 && config->lanes < lanes)
+        lanes = config->lanes; /* the server makes no more than these ready */
+    driver->hello = (struct hello){
+        .version_min = PROTOCOL_VERSION_MIN,
+        .version_max = PROTOCOL_VERSION_MAX,
+        .role = (uint8_t)config->role,
+        .lanes_max = (uint8_t)lanes,
+        .aes_hardware = aead_has_aes_hardware(),
+        .credit = config->initial_credit,
+        .datagram_max = DATAGRAM_MAX,
+    };
+    uint32_t base;
+    if (!random_bytes(&base, sizeof(base), error))
+        return false;
+    driver->hello.connection_base = base & ~(uint32_t)(LANES_MAX - 1);
+    return true;
+}
+
+static bool set_up(struct driver *driver, struct error *error)
+{
+    const struct driver_config *config = &driver->config;
+    if (!config->client && !config->stream && config->listener == NULL)
+        return error_set(error, ERROR_USAGE, "a server needs a listener");
+    struct worker_hooks hooks = {
+        .context = driver, .on_other = driver_on_other, .before_send = driver_before_send};
+    driver->workers[0] = worker_new(NULL, &hooks, error);
+    if (driver->workers[0] == NULL)
+        return false;
+    driver->worker_count = 1;
+    if (config->stream) {
+        driver->stream_train = malloc(sizeof(*driver->stream_train));
+        if (driver->stream_train == NULL)
+            return error_set(error, ERROR_MEMORY, "out of memory for a stream");
+    }
+    return fill_hello(driver, error) && driver_prepare_opening(driver, error);
+}
+
+struct driver *driver_new(const struct driver_config *config, struct error *error)
+{
+    struct driver *driver = calloc(1, sizeof(*driver));
+    if (driver == NULL) {
+        error_set(error, ERROR_MEMORY, "out of memory for the network");
+        return NULL;
+    }
+    driver->config = *config;
+    if (!set_up(driver, error)) {
+        driver_free(driver);
+        return NULL;
+    }
+    return driver;
+}
+
+/* Threads first, then the session whose lanes they served, then the sockets. */
+static void tear_down(struct driver *driver)
+{
+    for (unsigned i = 1; i < driver->worker_count; i++) {
+        worker_free(driver->workers[i]);
+        driver->workers[i] = NULL;
+    }
+    if (driver->worker_count > 1)
+        driver->worker_count = 1;
+    opening_free(driver->opening);
+    driver->opening = NULL;
+}
+
+void driver_free(struct driver *driver)
+{
+    if (driver == NULL)
+        return;
+    tear_down(driver);
+    session_free(driver->session);
+    stream_free(driver->stream);
+    worker_free(driver->workers[0]);
+    for (unsigned i = 0; i < 2; i++)
+        udp_close(driver->opening_sockets[i]);
+    for (unsigned i = 0; i < LANES_MAX; i++)
+        udp_close(driver->lane_sockets[i]);
+    free(driver->stream_train);
+    wipe(driver->config.secret, sizeof(driver->config.secret));
+    free(driver);
+}
+
+void driver_wake(struct driver *driver)
+{
+    loop_wake(worker_loop(driver->workers[0]));
+}
+
+/* ---- the loop ---- */
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void enter(struct driver *driver, enum driver_phase phase)
+{
+    driver->phase = phase;
+}
+
+static void fail(struct driver *driver, const struct error *error)
+{
+    if (driver->error.kind == ERROR_NONE)
+        driver->error = *error;
+    enter(driver, DRIVER_ENDED);
+}
+
+/* The session and what is above it, until neither moves anything. */
+static bool step_session(struct driver *driver, uint64_t now_ns)
+{
+    const struct driver_upper *upper = &driver->config.upper;
+    bool moved = false;
+    for (unsigned i = 0; i < STEPS_A_TURN; i++) {
+        session_step(driver->session, now_ns);
+        if (!upper->step(upper->context, now_ns))
+            break;
+        moved = true;
+    }
+    return moved;
+}
+
+static bool send_all(struct driver *driver, uint64_t now_ns)
+{
+    driver_notify_workers(driver);
+    if (driver->stream != NULL)
+        return driver_send_stream(driver, now_ns);
+    return worker_send(driver->workers[0], now_ns);
+}
+
+static bool step_opening(struct driver *driver, uint64_t now_ns)
+{
+    driver_send_flights(driver, now_ns);
+    switch (opening_state(driver->opening)) {
+    case OPENING_RUNNING:
+        return false;
+    case OPENING_FAILED:
+        fail(driver, opening_error(driver->opening));
+        driver_explain_failure(driver);
+        return false;
+    case OPENING_FINISHED:
+        break;
+    }
+    struct error error = {0};
+    if (driver_start_session(driver, now_ns, &error))
+        enter(driver, DRIVER_RUNNING);
+    else
+        fail(driver, &error);
+    return true;
+}
+
+/* The far end of the stream is gone: nothing more can come, and nothing that we say arrives. */
+static void note_stream_end(struct driver *driver, bool received, uint64_t now_ns)
+{
+    if (received || driver->stream == NULL || !stream_has_ended(driver->stream) ||
+        session_is_closed(driver->session))
+        return;
+    const struct error *error = stream_error(driver->stream);
+    if (error->kind != ERROR_NONE)
+        session_abort(driver->session, error->kind, error->text, now_ns);
+    else
+        session_abort(driver->session, ERROR_PEER_LOST, "the channel through ssh was closed",
+                      now_ns);
+}
+
+static void note_confirmation(struct driver *driver)
+{
+    if (driver->confirmed || worker_heard(driver->workers[0]) == 0)
+        return;
+    driver->confirmed = true;
+    if (driver->config.client)
+        opening_confirm(driver->opening);
+}
+
+static bool step_running(struct driver *driver, uint64_t now_ns)
+{
+    note_confirmation(driver);
+    bool moved = step_session(driver, now_ns);
+    driver_tend_lanes(driver, now_ns);
+    if (!driver->config.client || !driver->confirmed)
+        driver_send_flights(driver, now_ns);
+    moved = send_all(driver, now_ns) || moved;
+    const struct driver_upper *upper = &driver->config.upper;
+    if (session_is_closed(driver->session) && upper->is_ended(upper->context)) {
+        driver->closing_ns = now_ns + CLOSING_NS;
+        enter(driver, DRIVER_CLOSING);
+        return true;
+    }
+    return moved || worker_has_events(driver->workers[0]);
+}
+
+static bool step_closing(struct driver *driver, uint64_t now_ns)
+{
+    session_step(driver->session, now_ns);
+    bool moved = send_all(driver, now_ns);
+    bool flushed = driver->stream != NULL ? stream_unwritten(driver->stream) == 0
+                                          : worker_is_flushed(driver->workers[0]);
+    if ((!moved && flushed) || now_ns >= driver->closing_ns)
+        enter(driver, DRIVER_ENDED);
+    return moved;
+}
+
+static bool step_ended(struct driver *driver, uint64_t now_ns)
+{
+    (void)driver;
+    (void)now_ns;
+    return false;
+}
+
+static bool (*const phase_steps[DRIVER_PHASE_COUNT])(struct driver *, uint64_t) = {
+    [DRIVER_OPENING] = step_opening,
+    [DRIVER_RUNNING] = step_running,
+    [DRIVER_CLOSING] = step_closing,
+    [DRIVER_ENDED] = step_ended,
+};
+
+static bool receive(struct driver *driver, uint64_t now_ns)
+{
+    if (driver->stream == NULL)
+        return worker_receive(driver->workers[0], now_ns);
+    bool received = driver_receive_stream(driver, now_ns);
+    if (driver->session != NULL)
+        note_stream_end(driver, received, now_ns);
+    else if (!received && stream_has_ended(driver->stream)) {
+        struct error error = *stream_error(driver->stream);
+        error_set(&error, ERROR_PEER_LOST, "the channel through ssh was closed");
+        fail(driver, &error);
+    }
+    return received;
+}
+
+static void obey_stop(struct driver *driver, uint64_t now_ns)
+{
+    int stop = driver->config.stop != NULL ? *driver->config.stop : 0;
+    if (stop == 0 || driver->phase == DRIVER_ENDED)
+        return;
+    const struct driver_upper *upper = &driver->config.upper;
+    if (stop >= 2 || driver->phase == DRIVER_OPENING) {
+        struct error error = {.kind = ERROR_INTERRUPTED, .text = "interrupted"};
+        fail(driver, &error);
+    } else if (!driver->interrupted) {
+        driver->interrupted = true;
+        if (upper->interrupt != NULL)
+            upper->interrupt(upper->context, now_ns);
+    }
+}
+
+static void tick(struct driver *driver, uint64_t now_ns)
+{
+    if (now_ns < driver->next_tick_ns)
+        return;
+    driver->next_tick_ns = now_ns + TICK_NS;
+    const struct driver_upper *upper = &driver->config.upper;
+    if (upper->tick != NULL)
+        upper->tick(upper->context, now_ns);
+    if (driver->session == NULL)
+        return;
+    struct session_statistics statistics;
+    session_statistics(driver->session, &statistics);
+    for (unsigned i = 0; i < driver->worker_count; i++)
+        worker_set_spinning(driver->workers[i], statistics.rate_bps > SPINNING_BPS);
+}
+
+static uint64_t deadline(const struct driver *driver)
+{
+    const struct driver_upper *upper = &driver->config.upper;
+    uint64_t deadline_ns = driver->next_tick_ns;
+    if (driver->phase == DRIVER_OPENING || !driver->confirmed || !driver->config.client)
+        deadline_ns = earlier(deadline_ns, opening_deadline(driver->opening));
+    if (driver->session == NULL)
+        return deadline_ns;
+    deadline_ns = earlier(deadline_ns, session_deadline(driver->session));
+    if (upper->deadline != NULL)
+        deadline_ns = earlier(deadline_ns, upper->deadline(upper->context));
+    if (driver->stream != NULL)
+        deadline_ns = earlier(deadline_ns, lane_deadline(session_lane(driver->session, 0)));
+    return deadline_ns;
+}
+
+static void on_watched(void *context, int descriptor, unsigned ready)
+{
+    struct driver *driver = context;
+    (void)ready;
+    if (!driver->config.on_watch(driver->config.watch_context, descriptor)) {
+        loop_remove(worker_loop(driver->workers[0]), descriptor);
+        driver->watching = false;
+    }
+}
+
+static bool start(struct driver *driver, struct error *error)
+{
+    const struct driver_config *config = &driver->config;
+    struct loop *loop = worker_loop(driver->workers[0]);
+    if (config->watch_fd >= 0 && config->on_watch != NULL) {
+        if (!loop_add(loop, config->watch_fd, LOOP_READ, on_watched, driver, error))
+            return false;
+        driver->watching = true;
+    }
+    loop_adopt_thread();
+    return driver_start_opening(driver, loop_now(), error);
+}
+
+static void finish(struct driver *driver)
+{
+    if (driver->watching)
+        loop_remove(worker_loop(driver->workers[0]), driver->config.watch_fd);
+    driver->watching = false;
+    driver_notify_workers(driver);
+    tear_down(driver);
+    if (driver->stream != NULL)
+        stream_unregister(driver->stream);
+    if (driver->error.kind == ERROR_NONE && driver->session != NULL)
+        driver->error = *session_error(driver->session);
+}
+
+bool driver_run(struct driver *driver, struct error *error)
+{
+    struct error cause = {0};
+    if (!start(driver, &cause))
+        fail(driver, &cause);
+    while (driver->phase != DRIVER_ENDED) {
+        uint64_t now_ns = loop_now();
+        obey_stop(driver, now_ns);
+        bool moved = receive(driver, now_ns);
+        moved = phase_steps[driver->phase](driver, now_ns) || moved;
+        tick(driver, now_ns);
+        if (driver->phase != DRIVER_ENDED)
+            worker_sleep(driver->workers[0], moved, deadline(driver), now_ns);
+    }
+    finish(driver);
+    if (driver->error.kind == ERROR_NONE)
+        return true;
+    if (error != NULL && error->kind == ERROR_NONE)
+        *error = driver->error;
+    return false;
+}
+
+/* ---- what it was like ---- */
+
+static void add_socket(struct driver_statistics *sum, const struct udp_socket *socket)
+{
+    if (socket == NULL)
+        return;
+    struct udp_statistics one;
+    udp_get_statistics(socket, &one);
+    bool first = sum->receive_buffer == 0;
+    sum->send_calls += one.send_calls;
+    sum->receive_calls += one.receive_calls;
+    sum->datagrams_sent += one.datagrams_sent;
+    sum->datagrams_received += one.datagrams_received;
+    sum->refused += one.refused;
+    sum->socket_drops += one.drops;
+    if (first || one.receive_buffer < sum->receive_buffer)
+        sum->receive_buffer = one.receive_buffer;
+    if (first || one.send_buffer < sum->send_buffer)
+        sum->send_buffer = one.send_buffer;
+    sum->segmentation = (first || sum->segmentation) && one.segmentation;
+    sum->coalescing = (first || sum->coalescing) && one.coalescing;
+}
+
+void driver_statistics(const struct driver *driver, struct driver_statistics *statistics)
+{
+    struct driver_statistics sum = {.threads = driver->worker_count};
+    const struct driver_config *config = &driver->config;
+    for (unsigned i = 0; i < 2; i++)
+        add_socket(&sum, driver->opening_sockets[i]);
+    for (unsigned i = 0; i < LANES_MAX; i++)
+        add_socket(&sum, driver->lane_sockets[i]);
+    if (!config->client && !config->stream) {
+        for (unsigned thread = 0; thread < udp_listener_threads(config->listener); thread++)
+            for (unsigned i = 0; i < 2; i++)
+                add_socket(&sum, udp_listener_socket(config->listener, thread, i == 0 ? 4 : 6));
+    }
+    *statistics = sum;
+}
+
+void driver_prepare_hint(struct driver *driver)
+{
+    struct driver_statistics statistics;
+    driver_statistics(driver, &statistics);
+    bool receive = statistics.receive_buffer < UDP_BUFFER_SMALL;
+    bool send = statistics.send_buffer < UDP_BUFFER_SMALL;
+    if (driver->stream != NULL || (!receive && !send))
+        return;
+    snprintf(driver->hint, sizeof(driver->hint),
+             "the system allows UDP buffers of only %u KiB, which costs speed on fast or long "
+             "paths; to allow more: sudo sysctl -w%s%s",
+             (receive ? statistics.receive_buffer : statistics.send_buffer) / 1024,
+             receive ? " net.core.rmem_max=16777216" : "",
+             send ? " net.core.wmem_max=16777216" : "");
+}
+
+const char *driver_buffer_hint(const struct driver *driver)
+{
+    return driver->hint[0] != '\0' ? driver->hint : NULL;
+}

@@ -1,0 +1,70 @@
+/* The inside of a driver, shared by driver.c, driver_opening.c and driver_lanes.c only. */
+#ifndef PETREL_NET_DRIVER_INTERNAL_H
+#define PETREL_NET_DRIVER_INTERNAL_H
+
+#include "net/driver.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "net/worker.h"
+
+enum driver_phase {
+    DRIVER_OPENING, /* handshake */
+    DRIVER_RUNNING, /* the session lives */
+    DRIVER_CLOSING, /* it has closed; its last packets leave */
+    DRIVER_ENDED,
+    DRIVER_PHASE_COUNT
+};
+
+struct driver {
+    struct driver_config config;
+    enum driver_phase phase;
+    struct error error;
+
+    /* Thread 0 is the session's: its worker has no thread of its own. */
+    struct worker *workers[LANES_MAX];
+    unsigned worker_count;
+    struct udp_socket *opening_sockets[2];      /* client, until the server's address is proved */
+    struct udp_socket *lane_sockets[LANES_MAX]; /* client */
+    struct stream *stream;
+    struct lane_train *stream_train;
+
+    struct opening *opening;
+    struct hello hello;
+    struct session *session;
+    struct address peer;
+    unsigned lanes_wanted, lanes_open; /* client */
+    bool confirmed;    /* client: a sealed packet came, the server has our last flight */
+    char refusal[160]; /* why a handshake packet could not leave; "" if none */
+
+    bool watching, interrupted;
+    uint64_t next_tick_ns, closing_ns;
+    uint64_t grow_at_ns, grow_slept_ns[LANES_MAX];
+    char hint[240];
+};
+
+/* driver_opening.c: the handshake, on UDP or on a stream. */
+bool driver_prepare_opening(struct driver *driver, struct error *error);
+bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *error);
+/* Sends handshake packets that are due. */
+void driver_send_flights(struct driver *driver, uint64_t now_ns);
+/* The worker's hooks. */
+bool driver_on_other(void *context, const struct address *from, const uint8_t *bytes, size_t size,
+                     uint64_t now_ns);
+void driver_before_send(void *context, uint64_t now_ns);
+/* Adds what is known of refused sends to the opening's own error. */
+void driver_explain_failure(struct driver *driver);
+
+/* driver.c */
+void driver_prepare_hint(struct driver *driver);
+
+/* driver_lanes.c: the session, its lanes, and the threads they live on. */
+bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *error);
+/* Client: opens further lanes up to what is wanted. */
+void driver_tend_lanes(struct driver *driver, uint64_t now_ns);
+void driver_notify_workers(struct driver *driver);
+/* The stream lane's traffic; both true when something moved. */
+bool driver_receive_stream(struct driver *driver, uint64_t now_ns);
+bool driver_send_stream(struct driver *driver, uint64_t now_ns);
+
+#endif
