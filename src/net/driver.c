@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "crypto/aead.h"
 #include "net/driver_internal.h"
 
 #define TICK_NS (100 * NS_PER_MS)

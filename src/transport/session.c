@@ -112,11 +112,12 @@ bool session_open_lane(struct session *session, const struct address *to, enum l
         return error_set(error, ERROR_USAGE, "all lanes of a session are of one kind");
     for (unsigned i = 1; i < session->lane_count; i++) {
         struct lane_slot *slot = &session->slots[i];
-        if (slot->active)
+        if (slot->active || slot->asked)
             continue;
         struct command_connect connect = {.kind = COMMAND_CONNECT, .proved = true, .address = *to};
         if (!session_command(slot, &connect, sizeof(connect)))
             return error_set(error, ERROR_MEMORY, "lane %u has no room for commands", i);
+        slot->asked = true;
         session->now_ns = now_ns;
         return true;
     }

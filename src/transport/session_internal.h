@@ -64,16 +64,24 @@ struct in_block {
     struct in_block *link; /* in the list of those to be opened */
 };
 
+/* Commands that found the ring to their lane full, each behind its size. */
+struct command_queue {
+    uint8_t *bytes;
+    size_t at, size, capacity;
+};
+
 /* ---- lanes and rate ---- */
 
 struct lane_slot {
     struct lane *lane;
+    bool asked; /* opened by us; active once the peer answered on it */
     bool active, parked;
     uint64_t handed_bytes, consumed_bytes;
     uint32_t handed_sequence, consumed;
     uint64_t delivered_bytes; /* for shares, decaying */
     struct out_block *current;
     struct resend_queue resends;
+    struct command_queue places; /* COMMAND_BLOCK_PLACE */
     struct lane_counters counters;
     struct command_tuning told;
 };

@@ -8,6 +8,8 @@
 
 #include "transport/session_internal.h"
 
+#define PLACES_MAX (16u * 1024u * 1024u) /* bytes that wait for one lane */
+
 static void free_block(struct in_block *block)
 {
     range_set_release(&block->have);
@@ -23,6 +25,8 @@ void receiver_free(struct session *session)
     }
     block_map_release(&session->in);
     range_set_release(&session->completed);
+    for (unsigned i = 0; i < session->lane_count; i++)
+        free(session->slots[i].places.bytes);
     free(session->idle);
 }
 
@@ -132,6 +136,50 @@ static bool agrees(struct in_block *block, const struct event_piece *piece)
     return block->length == 0 || block->reach <= block->length;
 }
 
+static bool places_push(struct command_queue *queue, const void *message, size_t size)
+{
+    if (queue->at == queue->size)
+        queue->at = queue->size = 0;
+    size_t need = queue->size + sizeof(size) + size;
+    if (need > PLACES_MAX)
+        return false;
+    if (need > queue->capacity) {
+        size_t capacity = queue->capacity == 0 ? 64 * 1024 : queue->capacity;
+        while (capacity < need)
+            capacity *= 2;
+        uint8_t *bytes = realloc(queue->bytes, capacity);
+        if (bytes == NULL)
+            return false;
+        queue->bytes = bytes;
+        queue->capacity = capacity;
+    }
+    memcpy(queue->bytes + queue->size, &size, sizeof(size));
+    memcpy(queue->bytes + queue->size + sizeof(size), message, size);
+    queue->size = need;
+    return true;
+}
+
+/* A lane's thread may be busy elsewhere for a while: what it cannot take yet waits here, so that
+ * the session goes on taking in events and no two lanes wait for each other. */
+static bool hand_place(struct lane_slot *slot, const void *message, size_t size)
+{
+    if (slot->places.at == slot->places.size && session_command(slot, message, size))
+        return true;
+    return places_push(&slot->places, message, size);
+}
+
+static void hand_waiting_places(struct lane_slot *slot)
+{
+    struct command_queue *queue = &slot->places;
+    while (queue->at < queue->size) {
+        size_t size;
+        memcpy(&size, queue->bytes + queue->at, sizeof(size));
+        if (!session_command(slot, queue->bytes + queue->at + sizeof(size), size))
+            return;
+        queue->at += sizeof(size) + size;
+    }
+}
+
 /* A piece whose bytes are in the event: written here while no lane has the buffer, else handed to
  * the lane that has. True when it was written. */
 static bool put_orphan(struct session *session, struct in_block *block,
@@ -149,7 +197,7 @@ static bool put_orphan(struct session *session, struct in_block *block,
                                     .length = (uint16_t)piece->length};
     memcpy(message, &command, sizeof(command));
     memcpy(message + sizeof(command), bytes, piece->length);
-    if (!session_command(&session->slots[block->owner], message, sizeof(command) + piece->length))
+    if (!hand_place(&session->slots[block->owner], message, sizeof(command) + piece->length))
         session_fail(session, ERROR_PROTOCOL, "too many pieces came in on the wrong lane");
     return false;
 }
@@ -192,6 +240,8 @@ void receiver_on_piece(struct session *session, unsigned lane, const struct even
  * before is already in place. Blocks that are whole by then need no owner. */
 void receiver_open_blocks(struct session *session)
 {
+    for (unsigned i = 0; i < session->lane_count; i++)
+        hand_waiting_places(&session->slots[i]);
     while (session->to_open != NULL) {
         struct in_block *block = session->to_open;
         if (block->length != 0 && block->have_bytes == block->length) {
