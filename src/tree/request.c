@@ -196,8 +196,9 @@ bool transfer_request_admits(const struct transfer_request *request,
         return false;
     bool wildcards = (request->flags & TRANSFER_WILDCARDS) != 0;
     if (!wildcards && names->name_count > request->name_count)
-        return error_set(error, ERROR_REFUSED, "the peer offers %zu names, %zu were asked for",
-                         names->name_count, request->name_count);
+        return error_set(error, ERROR_REFUSED, "the peer offers %llu names, %llu were asked for",
+                         (unsigned long long)names->name_count,
+                         (unsigned long long)request->name_count);
     for (size_t i = 0; i < names->name_count; i++) {
         bool admitted = false;
         for (size_t k = 0; k < request->name_count && !admitted; k++)

@@ -1,0 +1,384 @@
+#include "tree/scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/beneath.h"
+#include "tree/pack.h"
+
+#define PATH_LIMIT (PACK_PATH_MAX - 1) /* what the system takes, without the final NUL */
+#define OPEN_LIMIT 32                  /* descriptors held by frames */
+/* Bytes of names held at once: sorted as a whole up to this size. Deep frames hold less, so that
+ * the sum stays within about 50 MiB at the greatest depth a path can have. */
+#define CHUNK_SIZE (1024u * 1024)
+#define CHUNK_SIZE_DEEP (16u * 1024)
+#define DEEP 16
+
+/* A directory on the way from the root to the current entry. */
+struct frame {
+    DIR *stream;   /* NULL when everything is read, or while it is closed to save descriptors */
+    int fd;        /* borrowed from stream, or owned; -1 while closed */
+    bool more;     /* names are left in the directory */
+    long position; /* of the next name, for a stream that was closed */
+    dev_t device;
+    ino_t inode;
+    size_t path_size;
+    char *names; /* each ended by NUL */
+    size_t names_size, names_capacity;
+    uint32_t *order; /* offsets into names */
+    size_t count, capacity, next;
+};
+
+struct scan {
+    int root;
+    bool follow_links;
+    bool started, enter; /* enter: the entry just given is a directory to go into */
+    struct frame *frames;
+    size_t depth, capacity;
+    size_t open_count;
+    size_t path_size;
+    char path[PACK_PATH_MAX + 256];
+};
+
+bool scan_is_own_name(const char *name)
+{
+    static const char prefix[] = ".petrel-";
+    size_t size = sizeof prefix - 1;
+    return strncmp(name, prefix, size) == 0 && strlen(name) == size + 16 &&
+           strspn(name + size, "0123456789abcdef") == 16;
+}
+
+struct scan *scan_new(int root, bool follow_links)
+{
+    struct scan *scan = calloc(1, sizeof *scan);
+    if (scan == NULL)
+        return NULL;
+    scan->root = root;
+    scan->follow_links = follow_links;
+    return scan;
+}
+
+static void close_frame(struct scan *scan, struct frame *frame)
+{
+    if (frame->fd >= 0)
+        scan->open_count--;
+    if (frame->stream != NULL)
+        closedir(frame->stream);
+    else if (frame->fd >= 0)
+        close(frame->fd);
+    frame->stream = NULL;
+    frame->fd = -1;
+}
+
+static void pop(struct scan *scan)
+{
+    struct frame *frame = &scan->frames[--scan->depth];
+    close_frame(scan, frame);
+    free(frame->names);
+    free(frame->order);
+}
+
+void scan_free(struct scan *scan)
+{
+    if (scan == NULL)
+        return;
+    while (scan->depth > 0)
+        pop(scan);
+    free(scan->frames);
+    close(scan->root);
+    free(scan);
+}
+
+static void set_path_size(struct scan *scan, size_t size)
+{
+    scan->path_size = size;
+    scan->path[size] = '\0';
+}
+
+/* Opens the directory at the current path, from the nearest frame that is open. */
+static int open_current(struct scan *scan, int parent, const char *leaf)
+{
+    int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK;
+    if (scan->path_size == 0)
+        return openat(scan->root, ".", flags);
+    return openat(parent, leaf, scan->follow_links ? flags : flags | O_NOFOLLOW);
+}
+
+/* Closes the open frame nearest to the root when too many are open. */
+static void spare_descriptors(struct scan *scan)
+{
+    for (size_t i = 0; i + 1 < scan->depth && scan->open_count >= OPEN_LIMIT; i++) {
+        struct frame *frame = &scan->frames[i];
+        if (frame->stream != NULL)
+            frame->position = telldir(frame->stream);
+        close_frame(scan, frame);
+    }
+}
+
+/* Opens a frame that was closed to save descriptors again, and makes sure it is the same one. */
+static bool reopen(struct scan *scan, struct frame *frame)
+{
+    if (frame->fd >= 0)
+        return true;
+    set_path_size(scan, frame->path_size);
+    int flags = O_RDONLY | O_DIRECTORY;
+    const char *path = frame->path_size == 0 ? "." : scan->path;
+    int fd = scan->follow_links ? openat(scan->root, path, flags | O_CLOEXEC)
+                                : beneath_open(scan->root, scan->path, flags, 0);
+    if (fd < 0)
+        return false;
+    struct stat status;
+    if (fstat(fd, &status) != 0 || status.st_dev != frame->device ||
+        status.st_ino != frame->inode) {
+        close(fd);
+        errno = ESTALE;
+        return false;
+    }
+    if (frame->more) {
+        frame->stream = fdopendir(fd);
+        if (frame->stream == NULL) {
+            close(fd);
+            return false;
+        }
+        seekdir(frame->stream, frame->position);
+    }
+    frame->fd = fd;
+    scan->open_count++;
+    return true;
+}
+
+static bool add_name(struct frame *frame, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    if (frame->names_size + size > frame->names_capacity) {
+        size_t capacity = frame->names_capacity * 2 + 1024;
+        char *names = realloc(frame->names, capacity);
+        if (names == NULL)
+            return false;
+        frame->names = names;
+        frame->names_capacity = capacity;
+    }
+    if (frame->count == frame->capacity) {
+        size_t capacity = frame->capacity * 2 + 32;
+        uint32_t *order = realloc(frame->order, capacity * sizeof *order);
+        if (order == NULL)
+            return false;
+        frame->order = order;
+        frame->capacity = capacity;
+    }
+    memcpy(frame->names + frame->names_size, name, size);
+    frame->order[frame->count++] = (uint32_t)frame->names_size;
+    frame->names_size += size;
+    return true;
+}
+
+static int compare_names(const void *a, const void *b, void *names)
+{
+    const char *base = names;
+    return strcmp(base + *(const uint32_t *)a, base + *(const uint32_t *)b);
+}
+
+/* Reads the next chunk of names. False with errno when the directory cannot be read on. */
+static bool read_chunk(struct scan *scan, struct frame *frame)
+{
+    size_t limit = scan->depth <= DEEP ? CHUNK_SIZE : CHUNK_SIZE_DEEP;
+    frame->names_size = frame->count = frame->next = 0;
+    while (frame->names_size + NAME_MAX < limit) {
+        errno = 0;
+        struct dirent *found = readdir(frame->stream);
+        if (found == NULL) {
+            frame->more = false;
+            break;
+        }
+        if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0 ||
+            scan_is_own_name(found->d_name))
+            continue;
+        if (!add_name(frame, found->d_name)) {
+            errno = ENOMEM;
+            frame->more = false;
+            break;
+        }
+    }
+    int failure = frame->more ? 0 : errno;
+    if (frame->count > 1)
+        qsort_r(frame->order, frame->count, sizeof *frame->order, compare_names, frame->names);
+    errno = failure;
+    return failure == 0;
+}
+
+static bool problem(struct scan *scan, struct scan_entry *entry, struct error *error, int os_errno,
+                    const char *what)
+{
+    entry->path = scan->path;
+    entry->path_size = scan->path_size;
+    entry->leaf = beneath_leaf(scan->path);
+    entry->directory = -1;
+    error_clear(error);
+    return error_set_errno(error, os_errno, "%s", what);
+}
+
+static bool is_ancestor(const struct scan *scan, const struct stat *status)
+{
+    for (size_t i = 0; i < scan->depth; i++) {
+        if (scan->frames[i].device == status->st_dev && scan->frames[i].inode == status->st_ino)
+            return true;
+    }
+    return false;
+}
+
+static bool grow(struct scan *scan)
+{
+    if (scan->depth < scan->capacity)
+        return true;
+    size_t capacity = scan->capacity * 2 + 16;
+    struct frame *frames = realloc(scan->frames, capacity * sizeof *frames);
+    if (frames == NULL)
+        return false;
+    scan->frames = frames;
+    scan->capacity = capacity;
+    return true;
+}
+
+/* Goes into the directory at the current path. False with errno. */
+static bool push(struct scan *scan)
+{
+    if (!grow(scan)) {
+        errno = ENOMEM;
+        return false;
+    }
+    int parent = scan->depth > 0 ? scan->frames[scan->depth - 1].fd : scan->root;
+    int fd = open_current(scan, parent, beneath_leaf(scan->path));
+    if (fd < 0)
+        return false;
+    struct stat status;
+    DIR *stream = fstat(fd, &status) == 0 ? fdopendir(fd) : NULL;
+    if (stream == NULL) {
+        int saved = errno;
+        close(fd);
+        errno = saved;
+        return false;
+    }
+    scan->frames[scan->depth++] = (struct frame){.stream = stream,
+                                                 .fd = fd,
+                                                 .more = true,
+                                                 .device = status.st_dev,
+                                                 .inode = status.st_ino,
+                                                 .path_size = scan->path_size};
+    scan->open_count++;
+    spare_descriptors(scan);
+    return true;
+}
+
+/* Sets the current path to `name` in the frame. False when it is too long. */
+static bool set_path(struct scan *scan, const struct frame *frame, const char *name)
+{
+    size_t at = frame->path_size, size = strlen(name);
+    if (at > 0)
+        scan->path[at++] = '/';
+    memcpy(scan->path + at, name, size < 255 ? size + 1 : 256);
+    set_path_size(scan, at + (size < 255 ? size : 255));
+    return scan->path_size <= PATH_LIMIT;
+}
+
+/* Looks at the current name. True for an entry, false for a problem. */
+static bool look(struct scan *scan, const struct frame *frame, struct scan_entry *entry,
+                 struct error *error)
+{
+    entry->path = scan->path;
+    entry->path_size = scan->path_size;
+    entry->directory = frame->fd;
+    entry->leaf = beneath_leaf(scan->path);
+    int flags = scan->follow_links ? 0 : AT_SYMLINK_NOFOLLOW;
+    if (fstatat(frame->fd, entry->leaf, &entry->status, flags) != 0) {
+        bool dangling = errno == ENOENT && scan->follow_links;
+        const char *what = dangling ? "a link that leads nowhere, or vanished" : "cannot be read";
+        return problem(scan, entry, error, errno, what);
+    }
+    if (S_ISDIR(entry->status.st_mode)) {
+        if (scan->follow_links && is_ancestor(scan, &entry->status))
+            return problem(scan, entry, error, ELOOP, "a directory that contains itself");
+        scan->enter = true;
+        return true;
+    }
+    if (S_ISREG(entry->status.st_mode) || S_ISLNK(entry->status.st_mode))
+        return true;
+    error_clear(error);
+    const char *kind = S_ISSOCK(entry->status.st_mode)   ? "a socket"
+                       : S_ISFIFO(entry->status.st_mode) ? "a named pipe"
+                                                         : "a device";
+    return error_set(error, ERROR_USAGE, "not sent: it is %s", kind);
+}
+
+/* The first call: the root itself. */
+static enum scan_result start(struct scan *scan, struct scan_entry *entry, struct error *error)
+{
+    scan->started = true;
+    set_path_size(scan, 0);
+    entry->path = scan->path;
+    entry->path_size = 0;
+    entry->directory = scan->root;
+    entry->leaf = ".";
+    if (fstat(scan->root, &entry->status) != 0) {
+        problem(scan, entry, error, errno, "cannot be read");
+        return SCAN_PROBLEM;
+    }
+    scan->enter = true;
+    return SCAN_ENTRY;
+}
+
+/* Makes sure that the frame has a name to give. SCAN_ENTRY: it has; SCAN_END: nothing is left. */
+static enum scan_result prepare(struct scan *scan, struct frame *frame, struct scan_entry *entry,
+                                struct error *error)
+{
+    if (frame->next == frame->count && !frame->more)
+        return SCAN_END;
+    if (!reopen(scan, frame)) {
+        problem(scan, entry, error, errno, "the directory cannot be read on");
+        frame->next = frame->count;
+        frame->more = false;
+        return SCAN_PROBLEM;
+    }
+    if (frame->next < frame->count)
+        return SCAN_ENTRY;
+    if (!read_chunk(scan, frame)) {
+        set_path_size(scan, frame->path_size);
+        problem(scan, entry, error, errno, "the directory cannot be read to its end");
+        return SCAN_PROBLEM;
+    }
+    return frame->count > 0 ? SCAN_ENTRY : SCAN_END;
+}
+
+enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error)
+{
+    if (!scan->started)
+        return start(scan, entry, error);
+    if (scan->enter) {
+        scan->enter = false;
+        if (!push(scan)) {
+            problem(scan, entry, error, errno, "the directory cannot be opened");
+            return SCAN_PROBLEM;
+        }
+    }
+    while (scan->depth > 0) {
+        struct frame *frame = &scan->frames[scan->depth - 1];
+        enum scan_result ready = prepare(scan, frame, entry, error);
+        if (ready == SCAN_PROBLEM)
+            return SCAN_PROBLEM;
+        if (ready == SCAN_END) {
+            pop(scan);
+            continue;
+        }
+        const char *name = frame->names + frame->order[frame->next++];
+        if (!set_path(scan, frame, name)) {
+            problem(scan, entry, error, ENAMETOOLONG, "not sent");
+            return SCAN_PROBLEM;
+        }
+        return look(scan, frame, entry, error) ? SCAN_ENTRY : SCAN_PROBLEM;
+    }
+    return SCAN_END;
+}

@@ -1,0 +1,41 @@
+/* A walk through a directory tree, one entry a call, without recursion.
+ *
+ * A directory comes before what it holds. Names are sorted (by bytes) within a directory of
+ * ordinary size; of a huge one, a chunk at a time. Memory and open descriptors are bounded whatever
+ * the tree's depth and width. Symbolic links are entries, or followed with `follow_links`, where a
+ * directory that contains itself is reported and left out. Devices, pipes and sockets are reported
+ * and left out; petrel's own temporary files (".petrel-" and 16 hex digits) are left out in
+ * silence. What cannot be read, or vanishes meanwhile, is reported, and the walk goes on.
+ */
+#ifndef PETREL_TREE_SCAN_H
+#define PETREL_TREE_SCAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+
+enum scan_result { SCAN_ENTRY, SCAN_PROBLEM, SCAN_END };
+
+/* Valid until the next call. */
+struct scan_entry {
+    const char *path; /* below the root, "" for the root itself */
+    size_t path_size;
+    int directory; /* the entry is `leaf` in this directory */
+    const char *leaf;
+    struct stat status;
+};
+
+struct scan;
+
+/* `root` is an open directory and becomes the scan's. NULL without memory (root stays). */
+struct scan *scan_new(int root, bool follow_links);
+void scan_free(struct scan *scan);
+/* SCAN_ENTRY fills entry. SCAN_PROBLEM fills error and entry's path. */
+enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error);
+
+/* Whether `name` is one of petrel's own temporary names. */
+bool scan_is_own_name(const char *name);
+
+#endif

@@ -1,0 +1,209 @@
+#include "tree/sink.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tree/sink_internal.h"
+
+uint64_t sink_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- reports ---- */
+
+bool sink_fail(struct file_sink *sink, const struct error *error)
+{
+    if (sink->has_failed)
+        return false;
+    sink->has_failed = true;
+    struct sink_report report = {.kind = SINK_FAILED, .error = *error};
+    sink->emit(sink->context, &report);
+    return false;
+}
+
+bool sink_fail_protocol(struct file_sink *sink, const char *text)
+{
+    struct error error = {0};
+    error_set(&error, ERROR_PROTOCOL, "%s", text);
+    return sink_fail(sink, &error);
+}
+
+void sink_file_failed(struct file_sink *sink, const char *path, bool is_file,
+                      const struct error *error)
+{
+    sink->failures++;
+    sink->files_failed += is_file;
+    struct sink_report report = {.kind = SINK_FILE_FAILED, .path = path, .error = *error};
+    sink->emit(sink->context, &report);
+}
+
+void sink_file_done(struct file_sink *sink, const char *path, uint64_t size, const uint8_t *hash)
+{
+    sink->files_done++;
+    struct sink_report report = {.kind = SINK_FILE_DONE, .path = path, .size = size};
+    memcpy(report.hash, hash, sizeof report.hash);
+    sink->emit(sink->context, &report);
+}
+
+void sink_verified(struct file_sink *sink, uint64_t size)
+{
+    struct sink_report report = {.kind = SINK_VERIFIED, .size = size};
+    sink->emit(sink->context, &report);
+}
+
+void sink_give_back(struct file_sink *sink, uint8_t *bytes)
+{
+    struct sink_report report = {.kind = SINK_BUFFER_FREE, .bytes = bytes};
+    sink->emit(sink->context, &report);
+}
+
+/* ---- operations ---- */
+
+struct file_sink *file_sink_new(void)
+{
+    struct file_sink *sink = calloc(1, sizeof *sink);
+    if (sink == NULL)
+        return NULL;
+    sink->place.root = -1;
+    for (size_t i = 0; i < DIRECTORIES_OPEN; i++)
+        sink->directories[i].fd = -1;
+    return sink;
+}
+
+/* Temporary names are made of the final ones alone, so two processes must not write to one place
+ * at once under the same names. Whoever does not get the lock (or where there are no locks) puts a
+ * random number in. */
+static void lock_root(struct file_sink *sink)
+{
+    if (sink->place.root < 0 || flock(sink->place.root, LOCK_EX | LOCK_NB) == 0)
+        return;
+    if (getrandom(&sink->salt, sizeof sink->salt, 0) != (ssize_t)sizeof sink->salt)
+        sink->salt = sink_clock_ns();
+    sink->salt |= 1;
+}
+
+static bool sink_open(void *context, const struct transfer_request *request,
+                      uint8_t *existing_bitmap, size_t bitmap_size, struct error *error)
+{
+    struct file_sink *sink = context;
+    memset(existing_bitmap, 0, bitmap_size);
+    if (bitmap_size * 8 < request->name_count)
+        return error_set(error, ERROR_PROTOCOL, "no room to say which names exist");
+    if (!place_open(&sink->place, request, error))
+        return false;
+    sink->flags = request->flags;
+    sink->is_open = true;
+    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
+        lock_root(sink);
+    for (size_t i = 0; i < sink->place.count; i++) {
+        if (sink->place.existed[i])
+            existing_bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
+    }
+    return true;
+}
+
+/* Everything has arrived: what waits is finished, and the counts are compared. */
+static void finish(struct file_sink *sink, const struct sink_job *job)
+{
+    if (sink->blocks != job->blocks) {
+        sink_fail_protocol(sink, "other blocks came than the sender counted");
+        return;
+    }
+    if (sink->orphan_count > 0 || sink->large_count > 0) {
+        sink_fail_protocol(sink, "the sender ended before its files were whole");
+        return;
+    }
+    batch_flush(sink);
+    if (sink->files_done + sink->files_skipped + sink->files_failed != job->files) {
+        sink_fail_protocol(sink, "other files came than the sender counted");
+        return;
+    }
+    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
+        directory_finish(sink);
+    if (sink->has_failed)
+        return;
+    sink->has_ended = true;
+    struct sink_report report = {.kind = SINK_FINISHED,
+                                 .files = sink->files_done + sink->files_skipped,
+                                 .failures = sink->failures};
+    sink->emit(sink->context, &report);
+}
+
+static void take_block(struct file_sink *sink, const struct sink_job *job)
+{
+    sink->blocks++;
+    if (!job->packed) {
+        large_block(sink, job->block, job->bytes, job->length);
+        return;
+    }
+    sink_packed(sink, job->bytes, job->length, job->block);
+    sink_give_back(sink, job->bytes);
+}
+
+static void sink_accept(void *context, const struct sink_job *job, sink_emit *emit,
+                        void *emit_context)
+{
+    struct file_sink *sink = context;
+    sink->emit = emit;
+    sink->context = emit_context;
+    if (sink->has_failed || !sink->is_open || sink->has_ended) {
+        if (job->kind == SINK_BLOCK)
+            sink_give_back(sink, job->bytes);
+        return;
+    }
+    switch (job->kind) {
+    case SINK_BLOCK:
+        take_block(sink, job);
+        break;
+    case SINK_COMPLETE:
+        large_complete(sink, job->file_id, job->size, job->hash);
+        break;
+    case SINK_WITHDRAW:
+        large_withdraw(sink, job->file_id, &job->error);
+        break;
+    case SINK_END:
+        finish(sink, job);
+        break;
+    }
+    if (batch_is_due(sink) && !sink->has_failed)
+        batch_flush(sink);
+    if (sink->has_failed) { /* buffers kept for their entries go home */
+        for (size_t i = 0; i < sink->orphan_count; i++)
+            sink_give_back(sink, sink->orphans[i].bytes);
+        sink->orphan_count = 0;
+    }
+}
+
+static void ignore_report(void *context, const struct sink_report *report)
+{
+    (void)context;
+    (void)report;
+}
+
+static void sink_close(void *context)
+{
+    struct file_sink *sink = context;
+    sink->emit = ignore_report; /* nobody listens any more */
+    large_discard_all(sink);
+    batch_discard(sink);
+    if (sink->is_open && !sink->has_ended)
+        directory_finish(sink);
+    directory_close(sink);
+    sink_forget_directories(sink);
+    place_close(&sink->place);
+    free(sink);
+}
+
+const struct sink_ops file_sink_ops = {
+    .open = sink_open,
+    .accept = sink_accept,
+    .close = sink_close,
+};

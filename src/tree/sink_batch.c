@@ -1,0 +1,238 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/beneath.h"
+#include "tree/sink_internal.h"
+
+#define SYNC_ALONE 8       /* up to so many files are synced one by one, without syncfs */
+#define DIRECTORY_SYNCS 64 /* up to so many directories */
+#define DEVICES 16         /* file systems that one batch remembers */
+
+bool batch_holds_temp(const struct file_sink *sink, uint64_t temp)
+{
+    for (size_t i = 0; i < sink->batch.count; i++) {
+        if (sink->batch.files[i].temp == temp)
+            return true;
+    }
+    return false;
+}
+
+bool batch_is_due(const struct file_sink *sink)
+{
+    const struct batch *batch = &sink->batch;
+    return batch->count == BATCH_FILES || batch->bytes >= BATCH_BYTES ||
+           (batch->count > 0 && sink_clock_ns() - batch->since_ns >= BATCH_NS);
+}
+
+static void discard_file(struct file_sink *sink, struct waiting_file *file)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(file->temp, name);
+    int parent = sink_parent(sink, file->path, false);
+    if (parent >= 0)
+        unlinkat(parent, name, 0);
+}
+
+static void fail_file(struct file_sink *sink, struct waiting_file *file, const struct error *error)
+{
+    discard_file(sink, file);
+    file->has_failed = true;
+    sink_file_failed(sink, file->path, !file->is_link, error);
+}
+
+static void empty(struct file_sink *sink)
+{
+    struct batch *batch = &sink->batch;
+    for (size_t i = 0; i < batch->count; i++)
+        free(batch->files[i].path);
+    batch->count = 0;
+    batch->bytes = 0;
+}
+
+void batch_discard(struct file_sink *sink)
+{
+    for (size_t i = 0; i < sink->batch.count; i++)
+        discard_file(sink, &sink->batch.files[i]);
+    empty(sink);
+    free(sink->batch.files);
+    sink->batch.files = NULL;
+}
+
+/* ---- making the bytes durable ---- */
+
+struct synced {
+    dev_t devices[DEVICES];
+    size_t count;
+};
+
+/* syncfs of the file system that holds `directory`, once a batch. */
+static bool sync_file_system(struct synced *synced, int directory)
+{
+    struct stat status;
+    if (fstat(directory, &status) != 0)
+        return false;
+    for (size_t i = 0; i < synced->count; i++) {
+        if (synced->devices[i] == status.st_dev)
+            return true;
+    }
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool done = fd >= 0 && syncfs(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (done && synced->count < DEVICES)
+        synced->devices[synced->count++] = status.st_dev;
+    return done;
+}
+
+static bool sync_file(struct file_sink *sink, const struct waiting_file *file, struct error *error)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(file->temp, name);
+    int parent = sink_parent(sink, file->path, false);
+    int fd = parent >= 0 ? openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0 && parent >= 0 && errno == EACCES) { /* its mode is not for us to read */
+        struct synced none = {.count = 0};
+        return sync_file_system(&none, parent) || error_set_errno(error, errno, "cannot be synced");
+    }
+    bool done = fd >= 0 && fsync(fd) == 0;
+    if (!done)
+        error_set_errno(error, errno, "cannot be synced");
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+static void sync_one_by_one(struct file_sink *sink)
+{
+    for (size_t i = 0; i < sink->batch.count; i++) {
+        struct waiting_file *file = &sink->batch.files[i];
+        struct error error = {0};
+        if (!file->is_link && !sync_file(sink, file, &error))
+            fail_file(sink, file, &error);
+    }
+}
+
+/* When a whole file system cannot be synced, the files tell one by one which of them suffered. */
+static void sync_files(struct file_sink *sink)
+{
+    struct batch *batch = &sink->batch;
+    struct synced synced = {.count = 0};
+    bool done = batch->count > SYNC_ALONE;
+    for (size_t i = 0; i < batch->count && done; i++) {
+        int parent = sink_parent(sink, batch->files[i].path, false);
+        done = parent >= 0 && sync_file_system(&synced, parent);
+    }
+    if (!done)
+        sync_one_by_one(sink);
+}
+
+/* ---- final names ---- */
+
+bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, struct error *error)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(temp, name);
+    int parent = sink_parent(sink, path, false);
+    if (parent >= 0 && renameat(parent, name, parent, beneath_leaf(path)) == 0)
+        return true;
+    if (errno == EISDIR)
+        return error_set(error, ERROR_EXISTS,
+                         "a directory is in the way and is left alone; move it away");
+    return error_set_errno(error, errno, "cannot be given its name");
+}
+
+static bool same_parent(const char *a, const char *b)
+{
+    size_t size = (size_t)(beneath_leaf(a) - a);
+    return size == (size_t)(beneath_leaf(b) - b) && memcmp(a, b, size) == 0;
+}
+
+/* Runs of files in one directory: how many syncs the batch's directories need. */
+static size_t count_runs(const struct batch *batch)
+{
+    size_t runs = batch->count > 0;
+    for (size_t i = 1; i < batch->count; i++)
+        runs += !same_parent(batch->files[i].path, batch->files[i - 1].path);
+    return runs;
+}
+
+/* A directory that cannot be opened for reading cannot be synced alone. */
+static bool sync_directory(int directory)
+{
+    struct synced none = {.count = 0};
+    return fsync(directory) == 0 || errno == EINVAL || sync_file_system(&none, directory);
+}
+
+static void sync_directories(struct file_sink *sink)
+{
+    struct batch *batch = &sink->batch;
+    bool alone = count_runs(batch) <= DIRECTORY_SYNCS;
+    struct synced synced = {.count = 0};
+    bool done = true;
+    int failure = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct waiting_file *file = &batch->files[i];
+        bool follows = i > 0 && same_parent(file->path, batch->files[i - 1].path);
+        if (!follows) {
+            int parent = sink_parent(sink, file->path, false);
+            done =
+                parent >= 0 && (alone ? sync_directory(parent) : sync_file_system(&synced, parent));
+            failure = errno;
+        }
+        if (done || file->has_failed)
+            continue;
+        struct error error = {0};
+        error_set_errno(&error, failure, "its directory cannot be synced");
+        file->has_failed = true;
+        sink_file_failed(sink, file->path, !file->is_link, &error);
+    }
+}
+
+void batch_flush(struct file_sink *sink)
+{
+    struct batch *batch = &sink->batch;
+    sync_files(sink);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct waiting_file *file = &batch->files[i];
+        struct error error = {0};
+        if (!file->has_failed && !batch_rename(sink, file->path, file->temp, &error))
+            fail_file(sink, file, &error);
+    }
+    sync_directories(sink);
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct waiting_file *file = &batch->files[i];
+        if (!file->has_failed && !file->is_link)
+            sink_file_done(sink, file->path, file->size, file->hash);
+    }
+    empty(sink);
+}
+
+void batch_add(struct file_sink *sink, const char *path, uint64_t temp, uint64_t size,
+               const uint8_t *hash, bool is_link)
+{
+    struct batch *batch = &sink->batch;
+    if (batch->files == NULL)
+        batch->files = calloc(BATCH_FILES, sizeof *batch->files);
+    if (batch->files != NULL && batch->count == BATCH_FILES)
+        batch_flush(sink);
+    struct waiting_file file = {
+        .path = strdup(path), .temp = temp, .size = size, .is_link = is_link};
+    if (hash != NULL)
+        memcpy(file.hash, hash, sizeof file.hash);
+    if (batch->files == NULL || file.path == NULL) {
+        struct error error = {0};
+        error_set(&error, ERROR_MEMORY, "no memory to finish it");
+        free(file.path);
+        file.path = sink->path; /* only read */
+        discard_file(sink, &file);
+        sink_file_failed(sink, path, !is_link, &error);
+        return;
+    }
+    if (batch->count == 0)
+        batch->since_ns = sink_clock_ns();
+    batch->files[batch->count++] = file;
+    batch->bytes += size;
+}

@@ -1,0 +1,204 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/beneath.h"
+#include "tree/sink_internal.h"
+
+/* Modes and times of directories are set at the end, when nothing is made in them any more. They
+ * wait in a spool file, so that memory does not grow with the number of directories. Those whose
+ * own mode shuts us out are set last, the deepest first. */
+struct record {
+    uint32_t size, depth, mode, mtime_ns;
+    int64_t mtime_s;
+    bool restore; /* only the mode, and only if it is still the one we gave */
+};
+
+#define DIRECTORY_MODE 01777
+
+static unsigned depth_of(const char *path)
+{
+    unsigned depth = 1;
+    for (; *path != '\0'; path++)
+        depth += *path == '/';
+    return depth;
+}
+
+static bool shuts_us_out(uint32_t mode)
+{
+    return (mode & 0100) == 0 && geteuid() != 0;
+}
+
+static bool open_spool(struct spool *spool, struct error *error)
+{
+    if (spool->file != NULL)
+        return true;
+    const char *folder = getenv("TMPDIR");
+    char path[512];
+    int size = snprintf(path, sizeof path, "%s/petrel-XXXXXX",
+                        folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    int fd = size > 0 && (size_t)size < sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        unlink(path);
+        spool->file = fdopen(fd, "w+");
+        if (spool->file == NULL)
+            close(fd);
+    }
+    return spool->file != NULL ||
+           error_set_errno(error, errno, "cannot make a temporary file in TMPDIR (or /tmp)");
+}
+
+static void remember(struct file_sink *sink, const char *path, struct record record)
+{
+    struct spool *spool = &sink->spool;
+    struct error error = {0};
+    record.size = (uint32_t)strlen(path);
+    record.depth = depth_of(path);
+    if (shuts_us_out(record.mode) && record.depth > spool->deepest)
+        spool->deepest = record.depth;
+    if (!open_spool(spool, &error) || fwrite(&record, sizeof record, 1, spool->file) != 1 ||
+        (record.size > 0 && fwrite(path, record.size, 1, spool->file) != 1)) {
+        error_set_errno(&error, errno, "cannot write a temporary file in TMPDIR (or /tmp)");
+        sink_fail(sink, &error);
+    }
+}
+
+/* chmod of what a descriptor of kind O_PATH names, whatever rights its mode leaves us. */
+static bool change_mode(int fd, uint32_t mode)
+{
+    if (fchmodat(fd, ".", mode, 0) == 0)
+        return true;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return chmod(path, mode) == 0;
+}
+
+bool directory_make_accessible(struct file_sink *sink, const char *path, size_t size)
+{
+    char copy[SINK_PATH_MAX + 1];
+    memcpy(copy, path, size);
+    copy[size] = '\0';
+    struct stat status;
+    int fd = beneath_open(sink->place.root, copy, O_PATH | O_DIRECTORY, 0);
+    bool ours = fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+                (status.st_mode & 0700) != 0700;
+    bool contents = false; /* a directory that is only a destination keeps its protection */
+    for (size_t i = 0; i < sink->place.count; i++)
+        contents = contents || size > 0 || sink->place.prefixes[i][0] == '\0';
+    bool done = ours && contents && change_mode(fd, (status.st_mode & 07777) | 0700);
+    if (fd >= 0)
+        close(fd);
+    if (done)
+        remember(sink, copy, (struct record){.mode = status.st_mode & 07777, .restore = true});
+    errno = EACCES;
+    return done;
+}
+
+/* Makes the directory, or accepts the one that is there. */
+static bool make(struct file_sink *sink, struct error *error)
+{
+    const char *leaf = beneath_leaf(sink->path);
+    int parent = sink_parent(sink, sink->path, true);
+    if (parent < 0)
+        return error_set_errno(error, errno, "the directory that should hold it cannot be opened");
+    if (mkdirat(parent, leaf, 0700) == 0)
+        return true;
+    size_t size = (size_t)(leaf - sink->path);
+    if (errno == EACCES && directory_make_accessible(sink, sink->path, size > 0 ? size - 1 : 0) &&
+        mkdirat(parent, leaf, 0700) == 0)
+        return true;
+    if (errno != EEXIST)
+        return error_set_errno(error, errno, "the directory cannot be made");
+    struct stat status;
+    if (fstatat(parent, leaf, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode))
+        return true;
+    return error_set(error, ERROR_EXISTS,
+                     "%s is where a directory should be and is left alone; move it away",
+                     S_ISLNK(status.st_mode) ? "a link" : "a file");
+}
+
+void directory_entry(struct file_sink *sink, const struct entry *entry)
+{
+    struct error error = {0};
+    bool is_root = sink->path[0] == '\0';
+    if (is_root && !sink->place.root_made)
+        return; /* the contents were asked for: the directory they go to keeps its own */
+    if (!is_root && !make(sink, &error)) {
+        sink_file_failed(sink, sink->path, false, &error);
+        return;
+    }
+    remember(sink, sink->path,
+             (struct record){.mode = entry->mode & DIRECTORY_MODE,
+                             .mtime_s = entry->mtime_s,
+                             .mtime_ns = entry->mtime_ns});
+}
+
+static bool apply(struct file_sink *sink, const char *path, const struct record *record,
+                  struct error *error)
+{
+    int fd = beneath_open(sink->place.root, path, O_PATH | O_DIRECTORY, 0);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        error_set_errno(error, errno, "the directory cannot be opened again");
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                {.tv_sec = record->mtime_s, .tv_nsec = record->mtime_ns}};
+    uint32_t mode = status.st_mode & 07777;
+    bool done = true;
+    if (!record->restore)
+        done = utimensat(fd, ".", times, 0) == 0;
+    bool wanted = record->restore ? mode == (record->mode | 0700) : mode != record->mode;
+    if (done && wanted)
+        done = change_mode(fd, record->mode);
+    if (!done)
+        error_set_errno(error, errno, "the directory's mode and time cannot be set");
+    close(fd);
+    return done;
+}
+
+/* One pass over the spool: applies what `depth` asks for (0: all that do not shut us out). */
+static bool pass(struct file_sink *sink, unsigned depth)
+{
+    FILE *file = sink->spool.file;
+    struct record record;
+    char path[SINK_PATH_MAX + 1];
+    rewind(file);
+    while (fread(&record, sizeof record, 1, file) == 1) {
+        if (record.size > SINK_PATH_MAX ||
+            (record.size > 0 && fread(path, record.size, 1, file) != 1))
+            return false;
+        path[record.size] = '\0';
+        unsigned wanted = shuts_us_out(record.mode) ? record.depth : 0;
+        struct error error = {0};
+        if (wanted == depth && !apply(sink, path, &record, &error) && !record.restore)
+            sink_file_failed(sink, path, false, &error);
+    }
+    return ferror(file) == 0;
+}
+
+void directory_finish(struct file_sink *sink)
+{
+    struct spool *spool = &sink->spool;
+    if (spool->file == NULL)
+        return;
+    bool done = fflush(spool->file) == 0 && pass(sink, 0);
+    for (unsigned depth = spool->deepest; depth > 0 && done; depth--)
+        done = pass(sink, depth);
+    if (done)
+        return;
+    struct error error = {0};
+    error_set(&error, ERROR_IO, "the list of directories in TMPDIR cannot be read back");
+    sink_fail(sink, &error);
+}
+
+void directory_close(struct file_sink *sink)
+{
+    if (sink->spool.file != NULL)
+        fclose(sink->spool.file);
+    sink->spool.file = NULL;
+}

@@ -1,0 +1,474 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "tree/beneath.h"
+#include "tree/sink_internal.h"
+
+#define DIRECT_MIN (4u << 20) /* smaller files gain nothing from direct writes */
+#define DIRECT_ALIGNMENT 4096u
+#define FILE_MODE 0777
+
+/* ---- the table ---- */
+
+/* Index of the first file whose first block is above `block`. */
+static size_t upper_bound(const struct file_sink *sink, uint32_t block)
+{
+    size_t low = 0, high = sink->large_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (sink->large[middle]->first <= block)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct large_file *find_by_block(const struct file_sink *sink, uint32_t block)
+{
+    size_t index = upper_bound(sink, block);
+    if (index == 0)
+        return NULL;
+    struct large_file *file = sink->large[index - 1];
+    return block - file->first < file->count ? file : NULL;
+}
+
+static struct large_file *find_by_id(const struct file_sink *sink, uint64_t id)
+{
+    for (size_t i = 0; i < sink->large_count; i++) {
+        if (sink->large[i]->id == id)
+            return sink->large[i];
+    }
+    return NULL;
+}
+
+bool large_holds_temp(const struct file_sink *sink, uint64_t temp)
+{
+    for (size_t i = 0; i < sink->large_count; i++) {
+        if (sink->large[i]->temp == temp && sink->large[i]->made)
+            return true;
+    }
+    return false;
+}
+
+static bool insert(struct file_sink *sink, struct large_file *file)
+{
+    if (sink->large_count == sink->large_capacity) {
+        size_t capacity = sink->large_capacity * 2 + 64;
+        struct large_file **large = realloc(sink->large, capacity * sizeof *large);
+        if (large == NULL)
+            return false;
+        sink->large = large;
+        sink->large_capacity = capacity;
+    }
+    size_t index = upper_bound(sink, file->first);
+    memmove(sink->large + index + 1, sink->large + index,
+            (sink->large_count - index) * sizeof *sink->large);
+    sink->large[index] = file;
+    sink->large_count++;
+    return true;
+}
+
+static void free_file(struct file_sink *sink, struct large_file *file)
+{
+    if (file->fd >= 0) {
+        close(file->fd);
+        sink->large_open--;
+    }
+    tree_hash_free(file->hash);
+    free(file->path);
+    free(file);
+}
+
+static void take_out(struct file_sink *sink, struct large_file *file)
+{
+    size_t index = upper_bound(sink, file->first) - 1;
+    memmove(sink->large + index, sink->large + index + 1,
+            (sink->large_count - index - 1) * sizeof *sink->large);
+    sink->large_count--;
+}
+
+static void remove_temp(struct file_sink *sink, const struct large_file *file)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(file->temp, name);
+    int parent = file->made ? sink_parent(sink, file->path, false) : -1;
+    if (parent >= 0)
+        unlinkat(parent, name, 0);
+}
+
+/* Gives a file up. Its blocks that are still on the way will be dropped as they come. */
+static void give_up(struct file_sink *sink, struct large_file *file, const struct error *error)
+{
+    uint64_t added;
+    if (file->seen < file->count &&
+        (sink->dead.count >= DEAD_LIMIT ||
+         !range_set_add(&sink->dead, file->first, (uint64_t)file->first + file->count, &added)))
+        sink_fail_protocol(sink, "too many files failed");
+    remove_temp(sink, file);
+    sink_file_failed(sink, file->path, true, error);
+    take_out(sink, file);
+    free_file(sink, file);
+}
+
+/* ---- opening ---- */
+
+static void close_oldest(struct file_sink *sink)
+{
+    struct large_file *oldest = NULL;
+    for (size_t i = 0; i < sink->large_count; i++) {
+        struct large_file *file = sink->large[i];
+        if (file->fd >= 0 && (oldest == NULL || file->used < oldest->used))
+            oldest = file;
+    }
+    if (oldest == NULL)
+        return;
+    close(oldest->fd);
+    oldest->fd = -1;
+    sink->large_open--;
+}
+
+/* Space for the whole file before its first byte: a full disk is a clean failure of this file, not
+ * of a half-written one. */
+static bool reserve(int fd, uint64_t size, struct error *error)
+{
+    int result;
+    do
+        result = fallocate(fd, 0, 0, (off_t)size);
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
+        return true;
+    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+        return error_set_errno(error, errno, "there is no room for its %llu bytes",
+                               (unsigned long long)size);
+    struct statvfs space;
+    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 &&
+        size / space.f_frsize > (uint64_t)space.f_bavail)
+        return error_set(error, ERROR_NO_SPACE,
+                         "there is no room for its %llu bytes; make room and copy again",
+                         (unsigned long long)size);
+    return true;
+}
+
+static int open_with(struct file_sink *sink, const struct large_file *file, int flags,
+                     struct error *error)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(file->temp, name);
+    int parent = -1;
+    if (!file->made)
+        return sink_create_temp(sink, file->path, file->temp, flags, &parent, error);
+    parent = sink_parent(sink, file->path, false);
+    return parent < 0 ? -1 : openat(parent, name, flags | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool check_opened(struct large_file *file, int fd, struct error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return error_set_errno(error, errno, "its temporary file cannot be used");
+    if (file->made && status.st_ino != file->inode)
+        return error_set(error, ERROR_IO, "its temporary file was replaced by another");
+    if (!file->made && !reserve(fd, file->size, error))
+        return false;
+    file->inode = status.st_ino;
+    return true;
+}
+
+/* Makes sure the temporary file is open for writing. */
+static bool open_file(struct file_sink *sink, struct large_file *file, struct error *error)
+{
+    file->used = ++sink->clock;
+    if (file->fd >= 0)
+        return true;
+    if (sink->large_open >= LARGE_OPEN)
+        close_oldest(sink);
+    file->direct = file->size >= DIRECT_MIN;
+    int fd = open_with(sink, file, O_WRONLY, error);
+    if (fd < 0) {
+        error_set_errno(error, errno, "its temporary file cannot be opened");
+        return false;
+    }
+    bool valid = check_opened(file, fd, error);
+    file->made = true;
+    file->fd = fd;
+    sink->large_open++;
+    if (file->direct && fcntl(fd, F_SETFL, O_DIRECT) != 0)
+        file->direct = false;
+    return valid;
+}
+
+/* ---- entries ---- */
+
+/* A range that another file has, in part, would mix their bytes. */
+static bool range_is_free(const struct file_sink *sink, const struct entry *entry)
+{
+    uint64_t end = entry->first_block + pack_block_count(entry->size);
+    size_t index = upper_bound(sink, entry->first_block);
+    if (index > 0) {
+        const struct large_file *before = sink->large[index - 1];
+        if ((uint64_t)before->first + before->count > entry->first_block)
+            return false;
+    }
+    return index == sink->large_count || sink->large[index]->first >= end;
+}
+
+static struct large_file *new_file(struct file_sink *sink, const struct entry *entry)
+{
+    struct large_file *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return NULL;
+    *file = (struct large_file){.id = entry->id,
+                                .size = entry->size,
+                                .temp = sink_temp_of(sink, sink->path),
+                                .first = entry->first_block,
+                                .count = (uint32_t)pack_block_count(entry->size),
+                                .path = strdup(sink->path),
+                                .mode = entry->mode & FILE_MODE,
+                                .mtime_s = entry->mtime_s,
+                                .mtime_ns = entry->mtime_ns,
+                                .fd = -1,
+                                .hash = tree_hash_new(entry->size)};
+    if (file->path != NULL && file->hash != NULL && insert(sink, file))
+        return file;
+    free_file(sink, file);
+    return NULL;
+}
+
+/* Content that came before its entry. */
+static void adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count)
+{
+    size_t kept = 0, total = sink->orphan_count;
+    struct orphan *mine = NULL;
+    size_t mine_count = 0;
+    for (size_t i = 0; i < total; i++)
+        mine_count += sink->orphans[i].block - first < count;
+    if (mine_count == 0)
+        return;
+    mine = malloc(mine_count * sizeof *mine);
+    if (mine == NULL) {
+        sink_fail_protocol(sink, "no memory for content that came early");
+        return;
+    }
+    mine_count = 0;
+    for (size_t i = 0; i < total; i++) {
+        if (sink->orphans[i].block - first < count)
+            mine[mine_count++] = sink->orphans[i];
+        else
+            sink->orphans[kept++] = sink->orphans[i];
+    }
+    sink->orphan_count = kept;
+    for (size_t i = 0; i < mine_count; i++)
+        large_block(sink, mine[i].block, mine[i].bytes, mine[i].length);
+    free(mine);
+}
+
+void large_entry(struct file_sink *sink, const struct entry *entry)
+{
+    if (sink->large_count >= LARGE_LIMIT || !range_is_free(sink, entry) ||
+        find_by_id(sink, entry->id) != NULL) {
+        sink_fail_protocol(sink, "a large file takes an id or blocks that another has");
+        return;
+    }
+    struct large_file *file = new_file(sink, entry);
+    struct error error = {0};
+    if (file == NULL) {
+        error_set(&error, ERROR_MEMORY, "no memory for another file");
+        sink_fail(sink, &error);
+        return;
+    }
+    uint32_t first = file->first, count = file->count;
+    int parent = sink_parent(sink, file->path, true);
+    if ((parent >= 0 && !sink_way_is_free(sink, entry, parent, &error)) ||
+        !open_file(sink, file, &error))
+        give_up(sink, file, &error);
+    adopt_orphans(sink, first, count);
+}
+
+/* ---- content ---- */
+
+static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* Whole aligned blocks go around the page cache; the last, shorter one cannot. */
+static bool write_block(struct large_file *file, const uint8_t *bytes, uint32_t length,
+                        uint64_t offset)
+{
+    bool aligned = length % DIRECT_ALIGNMENT == 0 && (uintptr_t)bytes % DIRECT_ALIGNMENT == 0;
+    if (!file->direct)
+        return write_at(file->fd, bytes, length, offset);
+    if (aligned && write_at(file->fd, bytes, length, offset))
+        return true;
+    if (aligned && errno != EINVAL)
+        return false;
+    if (fcntl(file->fd, F_SETFL, 0) != 0 || !write_at(file->fd, bytes, length, offset))
+        return false;
+    if (aligned) /* the file system refuses direct writes */
+        file->direct = false;
+    else if (fcntl(file->fd, F_SETFL, O_DIRECT) != 0)
+        file->direct = false;
+    return true;
+}
+
+static bool finish_alone(struct file_sink *sink, struct large_file *file, struct error *error)
+{
+    if (fsync(file->fd) != 0)
+        return error_set_errno(error, errno, "cannot be synced");
+    if (!batch_rename(sink, file->path, file->temp, error))
+        return false;
+    file->made = false; /* nothing temporary is left */
+    int parent = sink_parent(sink, file->path, false);
+    if (parent < 0 || (fsync(parent) != 0 && errno != EBADF && errno != EINVAL))
+        return error_set_errno(error, errno, "its directory cannot be synced");
+    sink_file_done(sink, file->path, file->size, file->result);
+    return true;
+}
+
+static bool verify(struct large_file *file, struct error *error)
+{
+    uint8_t hash[TREE_HASH_SIZE];
+    if (!tree_hash_result(file->hash, hash) || memcmp(hash, file->result, sizeof hash) != 0)
+        return error_set(error, ERROR_VERIFY, "its bytes differ from their hash; copy it again");
+    return true;
+}
+
+static bool set_mode_and_time(const struct large_file *file, struct error *error)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                {.tv_sec = file->mtime_s, .tv_nsec = file->mtime_ns}};
+    return (fchmod(file->fd, file->mode) == 0 && futimens(file->fd, times) == 0) ||
+           error_set_errno(error, errno, "its mode and time cannot be set");
+}
+
+/* When everything is there: compares, sets what belongs to it, and lets it appear. */
+static void finish_if_whole(struct file_sink *sink, struct large_file *file)
+{
+    if (file->seen < file->count || !file->has_result)
+        return;
+    struct error error = {0};
+    bool done =
+        verify(file, &error) && open_file(sink, file, &error) && set_mode_and_time(file, &error);
+    bool waits = done && file->size <= BATCH_FILE_MAX;
+    if (waits)
+        batch_add(sink, file->path, file->temp, file->size, file->result, false);
+    else if (done)
+        done = finish_alone(sink, file, &error);
+    if (!done) {
+        give_up(sink, file, &error);
+        return;
+    }
+    take_out(sink, file);
+    free_file(sink, file);
+}
+
+static void keep_orphan(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
+{
+    if (sink->orphans == NULL)
+        sink->orphans = calloc(ORPHAN_LIMIT, sizeof *sink->orphans);
+    if (sink->orphans == NULL || sink->orphan_count == ORPHAN_LIMIT) {
+        sink_give_back(sink, bytes);
+        sink_fail_protocol(sink, "too much content came before its entry");
+        return;
+    }
+    sink->orphans[sink->orphan_count++] =
+        (struct orphan){.block = block, .length = length, .bytes = bytes};
+}
+
+static bool take_content(struct file_sink *sink, struct large_file *file, uint32_t index,
+                         const uint8_t *bytes, uint32_t length, struct error *error)
+{
+    uint64_t offset = (uint64_t)index * BLOCK_SIZE;
+    if (!open_file(sink, file, error))
+        return false;
+    if (!write_block(file, bytes, length, offset))
+        return error_set_errno(error, errno, "cannot be written");
+    uint8_t hash[TREE_HASH_SIZE];
+    if (file->count == 1)
+        tree_hash_whole(bytes, length, hash);
+    else
+        tree_hash_block(bytes, length, index, hash);
+    if (!tree_hash_add(file->hash, index, hash))
+        return error_set(error, ERROR_VERIFY, "a block came twice and differs");
+    return true;
+}
+
+void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
+{
+    struct large_file *file = find_by_block(sink, block);
+    if (file == NULL && range_set_contains(&sink->dead, block, (uint64_t)block + 1)) {
+        range_set_remove(&sink->dead, block, (uint64_t)block + 1);
+        sink_give_back(sink, bytes);
+        return;
+    }
+    if (file == NULL) {
+        keep_orphan(sink, block, bytes, length);
+        return;
+    }
+    uint32_t index = block - file->first;
+    uint64_t left = file->size - (uint64_t)index * BLOCK_SIZE;
+    struct error error = {0};
+    if (length != (left < BLOCK_SIZE ? left : BLOCK_SIZE)) {
+        sink_give_back(sink, bytes);
+        sink_fail_protocol(sink, "a content block has another length than its entry says");
+        return;
+    }
+    bool taken = take_content(sink, file, index, bytes, length, &error);
+    sink_give_back(sink, bytes);
+    file->seen++;
+    if (!taken) {
+        give_up(sink, file, &error);
+        return;
+    }
+    sink_verified(sink, length);
+    finish_if_whole(sink, file);
+}
+
+void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash)
+{
+    struct large_file *file = find_by_id(sink, id);
+    if (file == NULL) /* given up already, and said so */
+        return;
+    if (size != file->size || file->has_result) {
+        sink_fail_protocol(sink, "a large file's end contradicts its entry");
+        return;
+    }
+    memcpy(file->result, hash, sizeof file->result);
+    file->has_result = true;
+    finish_if_whole(sink, file);
+}
+
+void large_withdraw(struct file_sink *sink, uint64_t id, const struct error *error)
+{
+    struct large_file *file = find_by_id(sink, id);
+    if (file != NULL)
+        give_up(sink, file, error);
+}
+
+void large_discard_all(struct file_sink *sink)
+{
+    while (sink->large_count > 0) {
+        struct large_file *file = sink->large[--sink->large_count];
+        remove_temp(sink, file);
+        free_file(sink, file);
+    }
+    free(sink->large);
+    free(sink->orphans);
+    range_set_release(&sink->dead);
+    sink->large = NULL;
+    sink->orphans = NULL;
+}

@@ -1,0 +1,259 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/display.h"
+#include "tree/operand.h"
+#include "tree/sink_internal.h"
+
+#define SHOWN 300 /* bytes of a path in an error */
+
+static char *last_slash(char *path)
+{
+    return strrchr(path, '/');
+}
+
+/* Cuts "/" from the end, but leaves "/" itself. True when there was one. */
+static bool cut_slashes(char *path)
+{
+    size_t size = strlen(path);
+    bool had = size > 0 && path[size - 1] == '/';
+    while (size > 1 && path[size - 1] == '/')
+        path[--size] = '\0';
+    return had;
+}
+
+static bool any_directory(const struct transfer_request *request)
+{
+    for (size_t i = 0; i < request->name_count; i++) {
+        if (request->name_is_directory[i])
+            return true;
+    }
+    return false;
+}
+
+static int open_directory(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd;
+}
+
+/* mkdir -p, and the last component with the usual mode; *made tells whether that was new. */
+static bool make_directories(char *path, bool parents, bool *made)
+{
+    for (char *at = path; parents && (at = strchr(at + 1, '/')) != NULL;) {
+        *at = '\0';
+        bool there = mkdir(path, 0777) == 0 || errno == EEXIST;
+        *at = '/';
+        if (!there)
+            return false;
+    }
+    *made = mkdir(path, 0777) == 0;
+    struct stat status;
+    return *made || (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+}
+
+static bool missing_parent(const char *path, struct error *error)
+{
+    char shown[SHOWN];
+    return error_set(error, ERROR_NOT_FOUND,
+                     "the directory that should hold %s does not exist; make it, or use --mkpath",
+                     display_name(shown, sizeof shown, path));
+}
+
+/* The destination must be a directory and is missing. */
+static bool make_root(struct place *place, const struct transfer_request *request, char *path,
+                      struct error *error)
+{
+    char shown[SHOWN];
+    bool parents = (request->flags & TRANSFER_MAKE_PATH) != 0;
+    if (!parents && !any_directory(request))
+        return error_set(error, ERROR_NOT_FOUND,
+                         "the directory %s does not exist; make it, or use --mkpath",
+                         display_name(shown, sizeof shown, path));
+    if ((request->flags & TRANSFER_DRY_RUN) != 0)
+        return true;
+    if (!make_directories(path, parents, &place->root_made)) {
+        if (errno == ENOENT)
+            return missing_parent(path, error);
+        return error_set_errno(error, errno, "cannot make the directory %s",
+                               display_name(shown, sizeof shown, path));
+    }
+    place->root = open_directory(path);
+    return place->root >= 0 || error_set_errno(error, errno, "cannot open the directory %s",
+                                               display_name(shown, sizeof shown, path));
+}
+
+/* A single file under a name of its own: the root is its parent. */
+static bool open_parent(struct place *place, const struct transfer_request *request, char *path,
+                        struct error *error)
+{
+    char shown[SHOWN];
+    char *slash = last_slash(path);
+    const char *leaf = slash != NULL ? slash + 1 : path;
+    free(place->prefixes[0]);
+    place->prefixes[0] = strdup(leaf);
+    if (place->prefixes[0] == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for the destination");
+    char root[] = "/", here[] = ".";
+    char *parent = slash == NULL ? here : slash == path ? root : path;
+    if (parent == path)
+        *slash = '\0';
+    bool make = (request->flags & TRANSFER_MAKE_PATH) != 0;
+    bool dry_run = (request->flags & TRANSFER_DRY_RUN) != 0;
+    bool made = false;
+    place->root = open_directory(parent);
+    if (place->root < 0 && errno == ENOENT && make && dry_run)
+        return true;
+    if (place->root < 0 && errno == ENOENT && make && make_directories(parent, true, &made))
+        place->root = open_directory(parent);
+    if (place->root >= 0)
+        return true;
+    if (errno == ENOENT)
+        return missing_parent(leaf, error);
+    return error_set_errno(error, errno, "cannot open the directory %s",
+                           display_name(shown, sizeof shown, parent));
+}
+
+static bool find_root(struct place *place, const struct transfer_request *request, char *path,
+                      struct error *error)
+{
+    char shown[SHOWN];
+    bool wants_directory = cut_slashes(path) || request->name_count != 1 ||
+                           (request->flags & TRANSFER_DESTINATION_IS_DIRECTORY) != 0 ||
+                           any_directory(request);
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    if (!exists && errno != ENOENT)
+        return error_set_errno(error, errno, "cannot reach %s",
+                               display_name(shown, sizeof shown, path));
+    if (exists && S_ISDIR(status.st_mode)) {
+        place->root = open_directory(path);
+        return place->root >= 0 || error_set_errno(error, errno, "cannot open the directory %s",
+                                                   display_name(shown, sizeof shown, path));
+    }
+    if (!wants_directory)
+        return open_parent(place, request, path, error);
+    if (exists)
+        return error_set(error, ERROR_EXISTS,
+                         "%s is no directory, and one is needed; name another destination",
+                         display_name(shown, sizeof shown, path));
+    return make_root(place, request, path, error);
+}
+
+static bool is_empty(int root)
+{
+    int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    if (stream == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool found = false;
+    const struct dirent *entry;
+    while (!found && (entry = readdir(stream)) != NULL)
+        found = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    closedir(stream);
+    return !found;
+}
+
+/* Finds what exists, and what is in the way of the only thing to come. */
+static bool look_at_names(struct place *place, struct error *error)
+{
+    for (size_t i = 0; i < place->count && place->root >= 0; i++) {
+        const char *prefix = place->prefixes[i];
+        if (prefix[0] == '\0') {
+            place->existed[i] = !place->root_made && !is_empty(place->root);
+            continue;
+        }
+        struct stat status;
+        if (fstatat(place->root, prefix, &status, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        place->existed[i] = true;
+        bool is_directory = S_ISDIR(status.st_mode);
+        bool is_plain = S_ISREG(status.st_mode) || S_ISLNK(status.st_mode);
+        if (place->count != 1 || (place->is_directory[i] ? is_directory : is_plain))
+            continue;
+        char shown[SHOWN];
+        return error_set(error, ERROR_EXISTS,
+                         "%s exists at the destination and is %s; move it away, or name another "
+                         "destination",
+                         display_name(shown, sizeof shown, prefix),
+                         place->is_directory[i] ? "no directory"
+                         : is_directory         ? "a directory"
+                                                : "no plain file");
+    }
+    return true;
+}
+
+/* Refuses at once where nothing could be written. Our own directory may be closed by its mode when
+ * a copy of it is being updated: then it is opened for the time being. */
+static bool is_writable(const struct place *place, struct error *error)
+{
+    struct stat status;
+    if (place->root < 0 || faccessat(place->root, ".", W_OK | X_OK, AT_EACCESS) == 0)
+        return true;
+    int failure = errno;
+    bool contents = false;
+    for (size_t i = 0; i < place->count; i++)
+        contents = contents || place->prefixes[i][0] == '\0';
+    if (failure == EACCES && contents && fstat(place->root, &status) == 0 &&
+        status.st_uid == geteuid())
+        return true;
+    return error_set_errno(error, failure, "the destination directory cannot be written to");
+}
+
+static bool copy_names(struct place *place, const struct transfer_request *request)
+{
+    size_t count = request->name_count;
+    place->prefixes = calloc(count + 1, sizeof *place->prefixes);
+    place->is_directory = calloc(count + 1, 1);
+    place->existed = calloc(count + 1, 1);
+    if (place->prefixes == NULL || place->is_directory == NULL || place->existed == NULL)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        place->prefixes[i] = strdup(request->names[i]);
+        place->is_directory[i] = request->name_is_directory[i];
+        place->count++;
+        if (place->prefixes[i] == NULL)
+            return false;
+    }
+    return true;
+}
+
+void place_close(struct place *place)
+{
+    for (size_t i = 0; i < place->count; i++)
+        free(place->prefixes[i]);
+    free(place->prefixes);
+    free(place->is_directory);
+    free(place->existed);
+    if (place->root >= 0)
+        close(place->root);
+    *place = (struct place){.root = -1};
+}
+
+bool place_open(struct place *place, const struct transfer_request *request, struct error *error)
+{
+    *place = (struct place){.root = -1};
+    if (request->name_count == 0)
+        return error_set(error, ERROR_PROTOCOL, "the request names nothing");
+    if (!transfer_request_names_valid(request, error))
+        return false;
+    if (!copy_names(place, request))
+        return error_set(error, ERROR_MEMORY, "no memory for the destination");
+    char *path = path_from_home(request->destination != NULL ? request->destination : "", error);
+    bool valid = path != NULL && find_root(place, request, path, error) &&
+                 look_at_names(place, error) &&
+                 ((request->flags & TRANSFER_DRY_RUN) != 0 || is_writable(place, error));
+    free(path);
+    if (!valid)
+        place_close(place);
+    return valid;
+}

@@ -1,0 +1,276 @@
+#include "tree/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tree/source_internal.h"
+
+#define OFFER_TURN 16 /* content blocks between two offers while content is being read */
+
+uint64_t source_clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- problems ---- */
+
+/* Content adds reports of its own without asking whether there is room. */
+#define PROBLEM_ROOM 4
+
+bool source_problems_full(const struct file_source *source)
+{
+    return source->problem_count - source->problem_at >= PROBLEM_QUEUE - PROBLEM_ROOM ||
+           source->problem_count >= PROBLEM_QUEUE - PROBLEM_ROOM;
+}
+
+/* Takes `path`, which may be NULL without memory. */
+static void add_problem(struct file_source *source, char *path, const struct error *error)
+{
+    if (source->problem_count == PROBLEM_QUEUE) {
+        free(path);
+        error_set(&source->fatal, ERROR_MEMORY, "too many problems at once");
+        return;
+    }
+    source->problems[source->problem_count++] = (struct problem){.path = path, .error = *error};
+}
+
+char *source_display_path(const struct file_source *source, uint32_t name, const char *path)
+{
+    const char *operand = source->operands.paths[name];
+    size_t size = strlen(operand);
+    bool joined = path[0] != '\0' && size > 0 && operand[size - 1] != '/';
+    char *text = malloc(size + strlen(path) + 2);
+    if (text == NULL)
+        return NULL;
+    strcpy(text, operand);
+    if (joined)
+        strcat(text, "/");
+    strcat(text, path);
+    return text;
+}
+
+void source_problem(struct file_source *source, const struct item *item, const struct error *error)
+{
+    add_problem(source, source_display_path(source, item->name, item->path), error);
+}
+
+void source_problem_path(struct file_source *source, const char *path, const struct error *error)
+{
+    add_problem(source, strdup(path), error);
+}
+
+static bool take_problem(struct file_source *source, struct source_item *out)
+{
+    struct operands *operands = &source->operands;
+    if (source->operand_problem_at < operands->problem_count) {
+        const struct operand_problem *problem = &operands->problems[source->operand_problem_at++];
+        out->path = problem->path;
+        out->error = problem->error;
+        return true;
+    }
+    if (source->problem_at == source->problem_count)
+        return false;
+    struct problem *problem = &source->problems[source->problem_at++];
+    source->said_path = problem->path;
+    out->path = problem->path;
+    out->error = problem->error;
+    if (source->problem_at == source->problem_count)
+        source->problem_at = source->problem_count = 0;
+    return true;
+}
+
+/* ---- the order of work ---- */
+
+/* Packs deliveries: first what was answered, then what the walk finds. False when there is nothing
+ * now. */
+static bool build_delivery(struct file_source *source, uint8_t *buffer, struct source_item *out)
+{
+    if (source->next_block >= BLOCK_NUMBER_LIMIT)
+        return error_set(&source->fatal, ERROR_USAGE, "a transfer holds at most 2^48 bytes");
+    uint32_t block = source->next_block++;
+    uint64_t until = source_clock_ns() + WALK_SLICE_NS;
+    pack_start(&source->pack, buffer, BLOCK_SIZE, PACK_DELIVERY);
+    while (source->fatal.kind == ERROR_NONE && source->large_count < LARGE_QUEUE) {
+        if (offer_next_item(source)) {
+            if (source_put(source, block, &source->answered_item) == PUT_FULL) {
+                source->answered_held = true;
+                break;
+            }
+        } else if (walk_next(source, &source->deliveries)) {
+            if (source_put(source, block, &source->deliveries.item) == PUT_FULL) {
+                source->deliveries.held = true;
+                break;
+            }
+        } else {
+            break;
+        }
+        if (source_clock_ns() >= until && source->pack.count > 0)
+            break;
+    }
+    if (source->pack.count == 0) {
+        source->next_block--;
+        return false;
+    }
+    source->given_blocks++;
+    source->reading = source->large_count > 0;
+    out->block = block;
+    out->packed = true;
+    out->length = (uint32_t)pack_size(&source->pack);
+    return true;
+}
+
+static enum source_result fail(struct file_source *source, struct source_item *out)
+{
+    out->error = source->fatal;
+    return SOURCE_FAILED;
+}
+
+static enum source_result work(struct file_source *source, uint8_t *buffer, struct source_item *out)
+{
+    bool offer_now = !source->reading || ++source->turn % OFFER_TURN == 0;
+    if (offer_now && offer_is_possible(source) && offer_build(source, buffer, out))
+        return SOURCE_BLOCK;
+    if (source->reading)
+        return large_next(source, buffer, out);
+    if (!source->dry_run && build_delivery(source, buffer, out))
+        return SOURCE_BLOCK;
+    if (source->fatal.kind != ERROR_NONE)
+        return fail(source, out);
+    if (take_problem(source, out))
+        return SOURCE_PROBLEM;
+    if (source->unanswered != NULL)
+        return SOURCE_WAIT;
+    out->blocks = source->given_blocks;
+    out->files = source->files;
+    return SOURCE_END;
+}
+
+static enum source_result source_next(void *context, uint8_t *buffer, struct source_item *out)
+{
+    struct file_source *source = context;
+    free(source->said_path);
+    source->said_path = NULL;
+    memset(out, 0, sizeof *out);
+    enum source_result result = SOURCE_PROBLEM;
+    if (source->fatal.kind != ERROR_NONE)
+        result = fail(source, out);
+    else if (!take_problem(source, out))
+        result = work(source, buffer, out);
+    source_count_ahead(source);
+    out->total_files = source->total_files;
+    out->total_bytes = source->total_bytes;
+    out->totals_final = source->totals_final;
+    return result;
+}
+
+static bool source_answer(void *context, uint32_t block, const uint8_t *verdicts, size_t count,
+                          struct error *error)
+{
+    return offer_answer(context, block, verdicts, count, error);
+}
+
+static void source_set_existing(void *context, const uint8_t *bitmap, size_t size)
+{
+    struct file_source *source = context;
+    for (size_t i = 0; i < source->operands.names.name_count; i++) {
+        bool exists = i / 8 < size && (bitmap[i / 8] >> (i % 8) & 1) != 0;
+        source->exists[i] = exists || source->dry_run;
+    }
+}
+
+static const struct transfer_request *source_names(void *context)
+{
+    return &((struct file_source *)context)->operands.names;
+}
+
+static void source_close(void *context)
+{
+    struct file_source *source = context;
+    walk_close(&source->deliveries);
+    walk_close(&source->offers);
+    walk_close(&source->counting);
+    offer_close(source);
+    for (size_t i = source->large_at; i < source->large_count; i++)
+        large_close(&source->large[i]);
+    for (size_t i = source->problem_at; i < source->problem_count; i++)
+        free(source->problems[i].path);
+    free(source->said_path);
+    free(source->exists);
+    operands_release(&source->operands);
+    free(source);
+}
+
+const struct source_ops file_source_ops = {
+    .next = source_next,
+    .answer = source_answer,
+    .set_existing = source_set_existing,
+    .names = source_names,
+    .close = source_close,
+};
+
+/* When all operands are plain files, nothing needs to be counted. */
+static void start_totals(struct file_source *source)
+{
+    const struct transfer_request *names = &source->operands.names;
+    source->totals_final = true;
+    for (size_t i = 0; i < names->name_count; i++) {
+        source->totals_final = source->totals_final && !names->name_is_directory[i];
+        source->total_files += !names->name_is_directory[i];
+        source->total_bytes += source->operands.sizes[i];
+    }
+}
+
+/* Takes the operands. */
+static struct file_source *source_new(struct operands *operands, uint32_t flags,
+                                      struct error *error)
+{
+    struct file_source *source = calloc(1, sizeof *source);
+    if (source != NULL)
+        source->exists = calloc(operands->names.name_count, 1);
+    if (source == NULL || source->exists == NULL) {
+        free(source);
+        operands_release(operands);
+        error_set(error, ERROR_MEMORY, "no memory for the source");
+        return NULL;
+    }
+    source->operands = *operands;
+    source->follow_links = (flags & TRANSFER_FOLLOW_LINKS) != 0;
+    source->dry_run = (flags & TRANSFER_DRY_RUN) != 0;
+    memset(source->exists, source->dry_run, operands->names.name_count);
+    source->deliveries.names = WALK_NEW;
+    source->offers.names = WALK_EXISTING;
+    source->counting.names = WALK_ALL;
+    source->answered_root = -1;
+    start_totals(source);
+    return source;
+}
+
+struct file_source *file_source_new_push(const char *const *paths, size_t count,
+                                         struct transfer_request *request, struct error *error)
+{
+    struct operands operands = {0};
+    if (!operands_from_local(&operands, paths, count, error))
+        return NULL;
+    bool added = true;
+    for (size_t i = 0; i < operands.names.name_count && added; i++)
+        added = transfer_request_add(request, operands.names.names[i],
+                                     operands.names.name_is_directory[i]);
+    if (!added) {
+        operands_release(&operands);
+        error_set(error, ERROR_MEMORY, "no memory for the request");
+        return NULL;
+    }
+    return source_new(&operands, request->flags, error);
+}
+
+struct file_source *file_source_new_pull(const struct transfer_request *request,
+                                         struct error *error)
+{
+    struct operands operands = {0};
+    if (!operands_from_request(&operands, request, error))
+        return NULL;
+    return source_new(&operands, request->flags, error);
+}

@@ -1,0 +1,138 @@
+/* What the parts of the source share; for source*.c only.
+ *
+ *   source.c        the order of work: offers, deliveries, content, waiting, the end
+ *   source_walk.c   items from operands and trees, and the running totals
+ *   source_offer.c  offers, their answers, and items from what was answered "send"
+ *   source_put.c    an item into a packed block; queueing of large files
+ *   source_large.c  content of large files
+ */
+#ifndef PETREL_TREE_SOURCE_INTERNAL_H
+#define PETREL_TREE_SOURCE_INTERNAL_H
+
+#include <sys/stat.h>
+
+#include "base/block.h"
+#include "crypto/tree_hash.h"
+#include "tree/operand.h"
+#include "tree/pack.h"
+#include "tree/scan.h"
+#include "tree/source.h"
+
+#define LARGE_QUEUE 64         /* large files between entry and content, each an open file */
+#define PROBLEM_QUEUE 64       /* reports waiting; packing pauses when it is full */
+#define OFFER_ENTRIES 1024     /* in one block */
+#define OFFER_LIMIT (4u << 20) /* bytes of unanswered offers */
+#define WALK_SLICE_NS (20u * 1000000)
+
+/* One thing to send: an operand, or an entry of a tree. Pointers are valid until the next one. */
+struct item {
+    uint32_t name;
+    const char *path; /* below the name */
+    size_t path_size;
+    int directory; /* where `leaf` is opened */
+    const char *leaf;
+    bool follow; /* a link is opened for what it leads to */
+    struct stat status;
+};
+
+/* Goes through all operands whose name exists at the destination, or all others, or all. */
+struct walk {
+    enum walk_names { WALK_NEW, WALK_EXISTING, WALK_ALL } names;
+    size_t operand;
+    struct scan *scan;
+    bool held, ended; /* held: item was taken but not used */
+    struct item item;
+    uint64_t files, bytes;
+};
+
+struct large {
+    int fd;
+    uint64_t id;
+    uint32_t first, count, next; /* blocks: number of the first, how many, next index to read */
+    uint32_t entry_block;
+    struct stat before;
+    struct tree_hash *hash;
+    char *path; /* for people */
+};
+
+struct offer {
+    struct offer *next;
+    uint32_t block, count;
+    uint8_t *bytes, *verdicts; /* verdicts NULL until answered */
+    size_t size;
+};
+
+struct problem {
+    char *path;
+    struct error error;
+};
+
+struct file_source {
+    struct operands operands;
+    bool follow_links, dry_run;
+    uint8_t *exists; /* one byte a name */
+
+    uint32_t next_block, given_blocks;
+    uint64_t next_id, files;
+
+    struct walk deliveries, offers, counting;
+    bool totals_final;
+    uint64_t total_files, total_bytes;
+
+    struct offer *unanswered, *answered; /* answered: in the order of their answers */
+    size_t unanswered_bytes;
+    struct pack_reader answered_reader; /* of the first answered one */
+    bool answered_open, answered_held;
+    struct item answered_item;
+    int answered_root; /* the operand last opened for answered entries, -1 */
+    size_t answered_operand;
+
+    struct large large[LARGE_QUEUE];
+    size_t large_count, large_at; /* at: the one being read */
+    bool reading;                 /* the queue's entries are out, its content follows */
+    unsigned turn;
+
+    struct problem problems[PROBLEM_QUEUE];
+    size_t problem_count, problem_at;
+    size_t operand_problem_at;
+    char *said_path; /* of the last item given, freed by the next call */
+    struct error fatal;
+    struct pack_writer pack;
+};
+
+/* source.c */
+void source_problem(struct file_source *source, const struct item *item, const struct error *error);
+void source_problem_path(struct file_source *source, const char *path, const struct error *error);
+bool source_problems_full(const struct file_source *source);
+/* "operand/path" for people; NULL without memory. */
+char *source_display_path(const struct file_source *source, uint32_t name, const char *path);
+uint64_t source_clock_ns(void);
+
+/* source_walk.c. False when the walk has ended or problems are waiting. */
+bool walk_next(struct file_source *source, struct walk *walk);
+void walk_close(struct walk *walk);
+void source_count_ahead(struct file_source *source);
+int source_open_operand(const struct file_source *source, size_t operand);
+
+/* source_offer.c */
+bool offer_is_possible(const struct file_source *source);
+/* Fills `buffer` with an offer block. False when there is none now. */
+bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item *out);
+bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *verdicts, size_t count,
+                  struct error *error);
+/* The next item to deliver of what was answered; false when there is none now. */
+bool offer_next_item(struct file_source *source);
+void offer_close(struct file_source *source);
+
+/* source_put.c */
+enum put { PUT_DONE, PUT_FULL }; /* DONE: added, or reported as a problem */
+enum put source_put(struct file_source *source, uint32_t block, const struct item *item);
+void source_entry_of(const struct item *item, struct entry *entry);
+/* Same size and time, to the nanosecond. */
+bool source_is_unchanged(const struct stat *before, const struct stat *after);
+
+/* source_large.c */
+enum source_result large_next(struct file_source *source, uint8_t *buffer, struct source_item *out);
+void large_close(struct large *large);
+
+#endif

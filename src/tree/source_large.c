@@ -1,0 +1,116 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/source_internal.h"
+
+void large_close(struct large *large)
+{
+    close(large->fd);
+    tree_hash_free(large->hash);
+    free(large->path);
+    *large = (struct large){.fd = -1};
+}
+
+static void next_file(struct file_source *source)
+{
+    large_close(&source->large[source->large_at]);
+    if (++source->large_at < source->large_count)
+        return;
+    source->large_at = source->large_count = 0;
+    source->reading = false;
+}
+
+static void describe(const struct large *large, struct source_item *out)
+{
+    out->file_id = large->id;
+    out->size = (uint64_t)large->before.st_size;
+    out->has_entry_block = true;
+    out->entry_block = large->entry_block;
+}
+
+static enum source_result withdraw(struct file_source *source, struct source_item *out,
+                                   enum error_kind kind, int os_errno, const char *what)
+{
+    struct large *large = &source->large[source->large_at];
+    describe(large, out);
+    if (os_errno != 0)
+        error_set_errno(&out->error, os_errno, "%s", what);
+    else
+        error_set(&out->error, kind, "%s", what);
+    source->said_path = large->path;
+    large->path = NULL;
+    out->path = source->said_path;
+    next_file(source);
+    return SOURCE_WITHDRAW;
+}
+
+/* Everything was read: the hash, and a word when the file was not the same all the time. */
+static enum source_result complete(struct file_source *source, struct source_item *out)
+{
+    struct large *large = &source->large[source->large_at];
+    describe(large, out);
+    if (!tree_hash_result(large->hash, out->hash))
+        return withdraw(source, out, ERROR_MEMORY, 0, "no memory to hash it");
+    struct stat after;
+    struct error error = {0};
+    if (fstat(large->fd, &after) != 0)
+        error_set_errno(&error, errno, "cannot be read any more");
+    else if (after.st_size > large->before.st_size)
+        error_set(&error, ERROR_CHANGED,
+                  "changed while it was read: it grew, its first %llu bytes were sent",
+                  (unsigned long long)large->before.st_size);
+    else if (!source_is_unchanged(&large->before, &after))
+        error_set(&error, ERROR_CHANGED, "changed while it was read");
+    if (error.kind != ERROR_NONE)
+        source_problem_path(source, large->path != NULL ? large->path : "", &error);
+    next_file(source);
+    return SOURCE_COMPLETE;
+}
+
+/* True when `length` bytes at `offset` were read. False with *os_errno 0: the file ends before. */
+static bool read_block(int fd, uint8_t *buffer, size_t length, uint64_t offset, int *os_errno)
+{
+    size_t got = 0;
+    while (got < length) {
+        ssize_t n = pread(fd, buffer + got, length - got, (off_t)(offset + got));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            *os_errno = n < 0 ? errno : 0;
+            return false;
+        }
+        got += (size_t)n;
+    }
+    return true;
+}
+
+enum source_result large_next(struct file_source *source, uint8_t *buffer, struct source_item *out)
+{
+    struct large *large = &source->large[source->large_at];
+    if (large->next == large->count)
+        return complete(source, out);
+    uint32_t index = large->next;
+    uint64_t offset = (uint64_t)index * BLOCK_SIZE;
+    uint64_t left = (uint64_t)large->before.st_size - offset;
+    size_t length = left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
+    int os_errno = 0;
+    if (!read_block(large->fd, buffer, length, offset, &os_errno))
+        return withdraw(source, out, ERROR_CHANGED, os_errno,
+                        os_errno != 0 ? "cannot be read" : "shrank while it was read");
+    uint8_t hash[TREE_HASH_SIZE];
+    if (large->count == 1)
+        tree_hash_whole(buffer, length, hash);
+    else
+        tree_hash_block(buffer, length, index, hash);
+    if (large->hash == NULL || !tree_hash_add(large->hash, index, hash))
+        return withdraw(source, out, ERROR_MEMORY, 0, "no memory to hash it");
+    large->next++;
+    out->block = large->first + index;
+    out->packed = false;
+    out->length = (uint32_t)length;
+    describe(large, out);
+    source->given_blocks++;
+    return SOURCE_BLOCK;
+}

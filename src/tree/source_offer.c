@@ -1,0 +1,228 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/beneath.h"
+#include "tree/source_internal.h"
+
+#define ROOM_MIN (64u * 1024) /* below this much left of OFFER_LIMIT, wait for answers */
+
+bool offer_is_possible(const struct file_source *source)
+{
+    return !source->offers.ended && source->unanswered_bytes + ROOM_MIN <= OFFER_LIMIT &&
+           !source_problems_full(source);
+}
+
+/* Links are offered with their kind and an empty reading of the target: they are answered "send"
+ * and read when they are delivered. */
+static bool put_offer(struct file_source *source, const struct item *item)
+{
+    struct entry entry;
+    source_entry_of(item, &entry);
+    if (entry.kind == ENTRY_LINK) {
+        entry.target = "?";
+        entry.target_size = 1;
+    }
+    return pack_add(&source->pack, &entry);
+}
+
+static bool keep_offer(struct file_source *source, uint32_t block, const uint8_t *bytes)
+{
+    struct offer *offer = calloc(1, sizeof *offer);
+    size_t size = pack_size(&source->pack);
+    if (offer != NULL)
+        offer->bytes = malloc(size);
+    if (offer == NULL || offer->bytes == NULL) {
+        free(offer);
+        return error_set(&source->fatal, ERROR_MEMORY, "no memory for offers");
+    }
+    memcpy(offer->bytes, bytes, size);
+    offer->size = size;
+    offer->block = block;
+    offer->count = source->pack.count;
+    offer->next = source->unanswered;
+    source->unanswered = offer;
+    source->unanswered_bytes += size;
+    return true;
+}
+
+bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item *out)
+{
+    size_t room = OFFER_LIMIT - source->unanswered_bytes;
+    size_t capacity = room < BLOCK_SIZE ? room : BLOCK_SIZE;
+    struct walk *walk = &source->offers;
+    uint64_t until = source_clock_ns() + WALK_SLICE_NS;
+    pack_start(&source->pack, buffer, capacity, PACK_OFFER);
+    while (source->pack.count < OFFER_ENTRIES && walk_next(source, walk)) {
+        if (!put_offer(source, &walk->item)) {
+            walk->held = true;
+            break;
+        }
+        if (source_clock_ns() >= until)
+            break;
+    }
+    if (source->pack.count == 0)
+        return false;
+    uint32_t block = source->next_block;
+    if (block >= BLOCK_NUMBER_LIMIT)
+        return error_set(&source->fatal, ERROR_USAGE, "a transfer holds at most 2^48 bytes");
+    if (!keep_offer(source, block, buffer))
+        return false;
+    source->next_block++;
+    source->given_blocks++;
+    out->block = block;
+    out->packed = true;
+    out->length = (uint32_t)pack_size(&source->pack);
+    return true;
+}
+
+static void free_offer(struct offer *offer)
+{
+    free(offer->bytes);
+    free(offer->verdicts);
+    free(offer);
+}
+
+/* Counts what the answer settles: files that are skipped, and with -n those that would go. */
+static void count_answer(struct file_source *source, const struct offer *offer)
+{
+    struct pack_reader *reader = malloc(sizeof *reader);
+    struct entry entry;
+    if (reader == NULL || !pack_open(reader, offer->bytes, offer->size, REQUEST_PATHS_MAX, NULL)) {
+        free(reader);
+        return;
+    }
+    for (uint32_t i = 0; pack_next(reader, &entry, NULL) == PACK_ENTRY; i++) {
+        bool is_file = entry.kind == ENTRY_FILE || entry.kind == ENTRY_LARGE;
+        if (is_file && (source->dry_run || offer->verdicts[i] == ANSWER_SKIP))
+            source->files++;
+    }
+    free(reader);
+}
+
+bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *verdicts, size_t count,
+                  struct error *error)
+{
+    struct offer **link = &source->unanswered;
+    while (*link != NULL && (*link)->block != block)
+        link = &(*link)->next;
+    struct offer *offer = *link;
+    if (offer == NULL)
+        return error_set(error, ERROR_PROTOCOL, "block %u was answered but is no open offer",
+                         (unsigned)block);
+    if (count != offer->count)
+        return error_set(error, ERROR_PROTOCOL, "an offer of %u entries was answered with %llu",
+                         (unsigned)offer->count, (unsigned long long)count);
+    for (size_t i = 0; i < count; i++) {
+        if (verdicts[i] != ANSWER_SKIP && verdicts[i] != ANSWER_SEND)
+            return error_set(error, ERROR_PROTOCOL, "an offer was answered with verdict %u",
+                             (unsigned)verdicts[i]);
+    }
+    offer->verdicts = malloc(count);
+    if (offer->verdicts == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for an answer");
+    memcpy(offer->verdicts, verdicts, count);
+    *link = offer->next;
+    offer->next = NULL;
+    source->unanswered_bytes -= offer->size;
+    count_answer(source, offer);
+    if (source->dry_run) {
+        free_offer(offer);
+        return true;
+    }
+    struct offer **end = &source->answered;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = offer;
+    return true;
+}
+
+static bool open_root(struct file_source *source, size_t operand)
+{
+    if (source->answered_root >= 0 && source->answered_operand == operand)
+        return true;
+    if (source->answered_root >= 0)
+        close(source->answered_root);
+    source->answered_root = source_open_operand(source, operand);
+    source->answered_operand = operand;
+    return source->answered_root >= 0;
+}
+
+/* Looks at an entry that is to be sent, as it is now. False: a problem, which was reported. */
+static bool look_again(struct file_source *source, const struct entry *entry)
+{
+    struct item *item = &source->answered_item;
+    bool is_tree = source->operands.names.name_is_directory[entry->name] != 0;
+    *item = (struct item){.name = entry->name,
+                          .path = entry->path,
+                          .path_size = entry->path_size,
+                          .follow = source->follow_links || !is_tree};
+    bool found = true;
+    if (!is_tree) {
+        item->directory = AT_FDCWD;
+        item->leaf = source->operands.paths[entry->name];
+    } else {
+        found = open_root(source, entry->name);
+        item->directory = source->answered_root;
+        item->leaf = entry->path_size == 0 ? "." : entry->path;
+    }
+    found = found && fstatat(item->directory, item->leaf, &item->status,
+                             item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    struct error error = {0};
+    if (!found)
+        error_set_errno(&error, errno, "vanished before it was sent");
+    else if (S_ISDIR(item->status.st_mode) != (entry->kind == ENTRY_DIRECTORY) ||
+             !(S_ISDIR(item->status.st_mode) || S_ISREG(item->status.st_mode) ||
+               S_ISLNK(item->status.st_mode)))
+        error_set(&error, ERROR_CHANGED, "became something else before it was sent");
+    else
+        return true;
+    source_problem(source, item, &error);
+    return false;
+}
+
+static void drop_first_answered(struct file_source *source)
+{
+    struct offer *offer = source->answered;
+    source->answered = offer->next;
+    source->answered_open = false;
+    free_offer(offer);
+}
+
+bool offer_next_item(struct file_source *source)
+{
+    if (source->answered_held) {
+        source->answered_held = false;
+        return true;
+    }
+    while (source->answered != NULL && !source_problems_full(source)) {
+        struct offer *offer = source->answered;
+        struct pack_reader *reader = &source->answered_reader;
+        struct error error = {0};
+        if (!source->answered_open)
+            source->answered_open = pack_open(reader, offer->bytes, offer->size,
+                                              source->operands.names.name_count, &error);
+        uint32_t index = reader->count;
+        struct entry entry;
+        if (!source->answered_open || pack_next(reader, &entry, &error) != PACK_ENTRY)
+            drop_first_answered(source);
+        else if (offer->verdicts[index] == ANSWER_SEND && look_again(source, &entry))
+            return true;
+    }
+    return false;
+}
+
+void offer_close(struct file_source *source)
+{
+    while (source->answered != NULL)
+        drop_first_answered(source);
+    while (source->unanswered != NULL) {
+        struct offer *offer = source->unanswered;
+        source->unanswered = offer->next;
+        free_offer(offer);
+    }
+    if (source->answered_root >= 0)
+        close(source->answered_root);
+}

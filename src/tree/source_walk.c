@@ -1,0 +1,151 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tree/source_internal.h"
+
+#define COUNT_SLICE_NS (1u * 1000000)
+#define COUNT_STEP 64 /* entries between looks at the clock */
+
+void walk_close(struct walk *walk)
+{
+    scan_free(walk->scan);
+    walk->scan = NULL;
+}
+
+int source_open_operand(const struct file_source *source, size_t operand)
+{
+    return open(source->operands.paths[operand], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool concerns(const struct file_source *source, const struct walk *walk)
+{
+    if (walk->names == WALK_ALL)
+        return true;
+    return (source->exists[walk->operand] != 0) == (walk->names == WALK_EXISTING);
+}
+
+static void report_operand(struct file_source *source, const struct walk *walk, int os_errno,
+                           const char *what)
+{
+    if (walk == &source->counting)
+        return;
+    struct error error = {0};
+    error_set_errno(&error, os_errno, "%s", what);
+    source_problem_path(source, source->operands.paths[walk->operand], &error);
+}
+
+/* A plain file that the user named, links followed. True when walk->item is it. */
+static bool take_file(struct file_source *source, struct walk *walk)
+{
+    const char *path = source->operands.paths[walk->operand];
+    struct item *item = &walk->item;
+    *item = (struct item){.name = (uint32_t)walk->operand,
+                          .path = "",
+                          .directory = AT_FDCWD,
+                          .leaf = path,
+                          .follow = true};
+    bool found = stat(path, &item->status) == 0;
+    if (!found)
+        report_operand(source, walk, errno, "vanished");
+    else if (!S_ISREG(item->status.st_mode))
+        report_operand(source, walk, EINVAL, "is no plain file any more");
+    walk->operand++;
+    return found && S_ISREG(item->status.st_mode);
+}
+
+static void open_directory(struct file_source *source, struct walk *walk)
+{
+    int root = source_open_operand(source, walk->operand);
+    if (root >= 0)
+        walk->scan = scan_new(root, source->follow_links);
+    if (walk->scan != NULL)
+        return;
+    report_operand(source, walk, root < 0 ? errno : ENOMEM, "cannot be opened");
+    if (root >= 0)
+        close(root);
+    walk->operand++;
+}
+
+/* The next entry of the tree being walked. False when it has ended or has a problem. */
+static bool take_entry(struct file_source *source, struct walk *walk)
+{
+    struct scan_entry found;
+    struct error error = {0};
+    enum scan_result result = scan_next(walk->scan, &found, &error);
+    if (result == SCAN_END) {
+        walk_close(walk);
+        walk->operand++;
+        return false;
+    }
+    struct item *item = &walk->item;
+    *item = (struct item){.name = (uint32_t)walk->operand,
+                          .path = found.path,
+                          .path_size = found.path_size,
+                          .directory = found.directory,
+                          .leaf = found.leaf,
+                          .follow = source->follow_links};
+    if (result == SCAN_PROBLEM) {
+        if (walk != &source->counting)
+            source_problem(source, item, &error);
+        return false;
+    }
+    item->status = found.status;
+    return true;
+}
+
+bool walk_next(struct file_source *source, struct walk *walk)
+{
+    if (walk->held) {
+        walk->held = false;
+        return true;
+    }
+    while (!source_problems_full(source)) {
+        if (walk->operand >= source->operands.names.name_count) {
+            walk->ended = true;
+            return false;
+        }
+        bool found = false;
+        if (walk->scan != NULL)
+            found = take_entry(source, walk);
+        else if (!concerns(source, walk))
+            walk->operand++;
+        else if (source->operands.names.name_is_directory[walk->operand])
+            open_directory(source, walk);
+        else
+            found = take_file(source, walk);
+        if (!found)
+            continue;
+        if (S_ISREG(walk->item.status.st_mode)) {
+            walk->files++;
+            walk->bytes += (uint64_t)walk->item.status.st_size;
+        }
+        return true;
+    }
+    return false;
+}
+
+/* A second walk that only counts runs ahead in short slices, so that the totals become final early
+ * however long the content takes; what it reads, the other walk finds in memory. */
+void source_count_ahead(struct file_source *source)
+{
+    if (source->totals_final)
+        return;
+    struct walk *counting = &source->counting;
+    uint64_t until = source_clock_ns() + COUNT_SLICE_NS;
+    while (!counting->ended && source_clock_ns() < until) {
+        for (int i = 0; i < COUNT_STEP && walk_next(source, counting); i++)
+            ;
+        if (source_problems_full(source))
+            break;
+    }
+    uint64_t files = source->deliveries.files + source->offers.files;
+    uint64_t bytes = source->deliveries.bytes + source->offers.bytes;
+    source->total_files = files > counting->files ? files : counting->files;
+    source->total_bytes = bytes > counting->bytes ? bytes : counting->bytes;
+    if (counting->ended || (source->deliveries.ended && source->offers.ended)) {
+        source->totals_final = true;
+        walk_close(counting);
+    }
+}

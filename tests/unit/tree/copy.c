@@ -1,0 +1,306 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "copy.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/aligned.h"
+#include "base/block.h"
+#include "base/random.h"
+#include "tree/pack.h"
+
+enum event_kind { EVENT_BLOCK, EVENT_COMPLETE, EVENT_WITHDRAW, EVENT_ANSWER };
+
+struct event {
+    enum event_kind kind;
+    struct source_item item;
+    uint8_t *bytes;
+    uint8_t *verdicts;
+    size_t verdict_count;
+};
+
+struct run {
+    struct copy *copy;
+    struct file_source *source;
+    struct file_sink *sink;
+    struct random random;
+    struct event *events;
+    size_t event_count;
+    uint8_t *delivered; /* a bit for each block number up to a limit */
+    size_t buffers;     /* with the sink */
+    uint64_t unanswered, jobs;
+};
+
+#define BLOCKS_TRACKED 65536
+#define EVENTS_MAX 4096
+
+static void log_report(struct copy *copy, const struct sink_report *report)
+{
+    if (copy->line_count == COPY_LOG)
+        return;
+    struct copy_line *line = &copy->lines[copy->line_count++];
+    *line =
+        (struct copy_line){.kind = report->kind, .size = report->size, .error = report->error.kind};
+    memcpy(line->hash, report->hash, sizeof line->hash);
+    snprintf(line->path, sizeof line->path, "%s", report->path != NULL ? report->path : "");
+    snprintf(line->text, sizeof line->text, "%s", report->error.text);
+}
+
+static void queue_answer(struct run *run, const struct sink_report *report)
+{
+    assert_true(run->event_count < EVENTS_MAX);
+    struct event *event = &run->events[run->event_count++];
+    *event = (struct event){.kind = EVENT_ANSWER, .verdict_count = report->length};
+    event->item.block = report->block;
+    event->verdicts = malloc(report->length + 1);
+    memcpy(event->verdicts, report->bytes, report->length);
+}
+
+static void on_report(void *context, const struct sink_report *report)
+{
+    struct run *run = context;
+    struct copy *copy = run->copy;
+    assert_false(copy->finished);
+    switch (report->kind) {
+    case SINK_BUFFER_FREE:
+        aligned_free(report->bytes);
+        assert_true(run->buffers-- > 0);
+        return;
+    case SINK_ANSWER:
+        queue_answer(run, report);
+        return;
+    case SINK_VERIFIED:
+        copy->verified_bytes += report->size;
+        return;
+    case SINK_FILE_DONE:
+        copy->done++;
+        break;
+    case SINK_FILE_SKIPPED:
+        copy->skipped++;
+        break;
+    case SINK_FILE_FAILED:
+        assert_int_not_equal(report->error.kind, ERROR_NONE);
+        assert_true(report->error.text[0] != '\0');
+        copy->failures++;
+        break;
+    case SINK_FINISHED:
+        copy->finished = true;
+        copy->finished_files = report->files;
+        assert_int_equal(report->failures, copy->failures);
+        return;
+    case SINK_FAILED:
+        assert_false(copy->failed);
+        copy->failed = true;
+        copy->error = report->error;
+        return;
+    default:
+        break;
+    }
+    log_report(copy, report);
+}
+
+/* What the transfer promises: COMPLETE and WITHDRAW never come before the entry. */
+static bool may_come(const struct run *run, const struct event *event)
+{
+    if (event->kind != EVENT_COMPLETE && event->kind != EVENT_WITHDRAW)
+        return true;
+    assert_true(event->item.has_entry_block);
+    uint32_t block = event->item.entry_block;
+    return block >= BLOCKS_TRACKED || run->delivered[block] != 0;
+}
+
+static void to_sink(struct run *run, struct event *event)
+{
+    struct copy *copy = run->copy;
+    struct sink_job job = {.block = event->item.block,
+                           .packed = event->item.packed,
+                           .bytes = event->bytes,
+                           .length = event->item.length,
+                           .file_id = event->item.file_id,
+                           .size = event->item.size,
+                           .error = event->item.error};
+    memcpy(job.hash, event->item.hash, sizeof job.hash);
+    if (event->kind == EVENT_BLOCK) {
+        job.kind = SINK_BLOCK;
+        run->buffers++;
+        run->jobs++;
+        if (job.block < BLOCKS_TRACKED) {
+            assert_int_equal(run->delivered[job.block], 0); /* no number is given twice */
+            run->delivered[job.block] = 1;
+        }
+        if (copy->on_block != NULL)
+            copy->on_block(copy->context, job.bytes, job.length, job.packed);
+    } else {
+        job.kind = event->kind == EVENT_COMPLETE ? SINK_COMPLETE : SINK_WITHDRAW;
+    }
+    file_sink_ops.accept(run->sink, &job, on_report, run);
+}
+
+static void deliver(struct run *run, size_t index)
+{
+    struct event event = run->events[index];
+    memmove(run->events + index, run->events + index + 1,
+            (run->event_count - index - 1) * sizeof event);
+    run->event_count--;
+    if (event.kind != EVENT_ANSWER) {
+        to_sink(run, &event);
+        return;
+    }
+    struct error error = {0};
+    assert_true(file_source_ops.answer(run->source, event.item.block, event.verdicts,
+                                       event.verdict_count, &error));
+    free(event.verdicts);
+}
+
+static void deliver_one(struct run *run)
+{
+    size_t index = 0;
+    if (run->copy->seed != 0)
+        index = (size_t)random_below(&run->random, run->event_count);
+    while (!may_come(run, &run->events[index]))
+        index = (index + 1) % run->event_count;
+    deliver(run, index);
+}
+
+static void queue(struct run *run, enum event_kind kind, const struct source_item *item,
+                  uint8_t *bytes)
+{
+    assert_true(run->event_count < EVENTS_MAX);
+    run->events[run->event_count++] = (struct event){.kind = kind, .item = *item, .bytes = bytes};
+}
+
+static void count_block(struct copy *copy, const struct source_item *item, const uint8_t *bytes)
+{
+    assert_true(item->length > 0 && item->length <= BLOCK_SIZE);
+    if (!item->packed)
+        copy->content++;
+    else if (bytes[0] == PACK_OFFER)
+        copy->offers++;
+    else
+        copy->packed++;
+}
+
+/* One step of the source. False at its end. */
+static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
+{
+    struct copy *copy = run->copy;
+    struct source_item item;
+    uint8_t *buffer = aligned_new(BLOCK_SIZE, 4096);
+    if (copy->before_step != NULL)
+        copy->before_step(copy->context, copy->content + copy->packed + copy->offers);
+    enum source_result result = file_source_ops.next(run->source, buffer, &item);
+    copy->total_files = item.total_files;
+    copy->total_bytes = item.total_bytes;
+    copy->totals_final = item.totals_final;
+    if (result == SOURCE_BLOCK) {
+        count_block(copy, &item, buffer);
+        queue(run, EVENT_BLOCK, &item, buffer);
+        return true;
+    }
+    aligned_free(buffer);
+    switch (result) {
+    case SOURCE_COMPLETE:
+        queue(run, EVENT_COMPLETE, &item, NULL);
+        break;
+    case SOURCE_WITHDRAW:
+        copy->withdrawn++;
+        copy->problem = item.error;
+        queue(run, EVENT_WITHDRAW, &item, NULL);
+        break;
+    case SOURCE_PROBLEM:
+        copy->problems++;
+        assert_non_null(item.path);
+        copy->problem = item.error;
+        break;
+    case SOURCE_WAIT:
+        assert_true(run->event_count > 0);
+        deliver_one(run);
+        break;
+    case SOURCE_FAILED:
+        copy->failed = true;
+        copy->error = item.error;
+        return false;
+    default:
+        *blocks = item.blocks;
+        *files = item.files;
+        return false;
+    }
+    return true;
+}
+
+static void end(struct run *run, uint64_t blocks, uint64_t files)
+{
+    struct sink_job job = {.kind = SINK_END, .blocks = blocks, .files = files};
+    assert_int_equal(blocks, run->jobs);
+    file_sink_ops.accept(run->sink, &job, on_report, run);
+    assert_true(run->copy->finished != run->copy->failed);
+    assert_int_equal(run->buffers, 0);
+    if (run->copy->finished)
+        assert_int_equal(run->copy->finished_files, run->copy->done + run->copy->skipped);
+}
+
+static void move_blocks(struct run *run)
+{
+    struct copy *copy = run->copy;
+    size_t window = copy->seed == 0 ? 0 : copy->window != 0 ? copy->window : 24;
+    uint64_t blocks = 0, files = 0;
+    bool more = true;
+    while ((more || run->event_count > 0) && !copy->failed) {
+        if (more)
+            more = step(run, &blocks, &files);
+        while (run->event_count > (more ? window : 0) && !copy->failed)
+            deliver_one(run);
+    }
+    if (!copy->failed && !copy->stop_before_end)
+        end(run, blocks, files);
+    for (size_t i = 0; i < run->event_count; i++) {
+        free(run->events[i].verdicts);
+        aligned_free(run->events[i].bytes);
+    }
+}
+
+void copy_run(struct copy *copy)
+{
+    struct run run = {.copy = copy};
+    struct transfer_request request = {.flags = copy->flags};
+    uint8_t bitmap[REQUEST_PATHS_MAX / 8];
+    run.source = file_source_new_push(copy->paths, copy->path_count, &request, &copy->error);
+    if (run.source == NULL) {
+        copy->failed = true;
+        transfer_request_release(&request);
+        return;
+    }
+    request.destination = strdup(copy->destination);
+    run.sink = file_sink_new();
+    size_t size = (request.name_count + 7) / 8;
+    copy->opened = file_sink_ops.open(run.sink, &request, bitmap, size, &copy->error);
+    transfer_request_release(&request);
+    if (copy->opened) {
+        run.events = calloc(EVENTS_MAX, sizeof *run.events);
+        run.delivered = calloc(BLOCKS_TRACKED, 1);
+        random_seed(&run.random, copy->seed);
+        file_source_ops.set_existing(run.source, bitmap, size);
+        move_blocks(&run);
+        free(run.events);
+        free(run.delivered);
+    }
+    file_source_ops.close(run.source);
+    file_sink_ops.close(run.sink);
+}
+
+const struct copy_line *copy_line_of(const struct copy *copy, const char *path)
+{
+    const struct copy_line *found = NULL;
+    for (size_t i = 0; i < copy->line_count; i++) {
+        if (strcmp(copy->lines[i].path, path) == 0)
+            found = &copy->lines[i];
+    }
+    return found;
+}
