@@ -8,9 +8,15 @@
 
 #define PACING_MARGIN 0.995 /* what is paced stays a little under what is believed */
 #define CAP_MARGIN 1.15
+#define DRAIN_GAIN 0.75
 #define INTERVAL_MIN_S 0.005
-#define INTERVAL_PACKETS_MIN 120.0
+#define PACKETS_FEW 24.0
+#define PACKETS_MANY 120.0
 #define BASE_RTT_WINDOW_NS (10 * NS_PER_S)
+#define BURST_EVENTS 60.0
+#define JITTER_WEIGHT (1.0 / 16)
+#define JITTER_STEPS 3.0 /* an even jitter of J makes steps of J/6 each way */
+#define DROOP_MOST 0.3
 #define DROOP 0.4 /* share of the queue over target that is drained per loop time */
 
 double rate_clamp(double value, double low, double high)
@@ -36,6 +42,11 @@ double rate_queue_target_s(const struct rate_controller *c)
     return target > packets ? target : packets;
 }
 
+double rate_queue_limit_s(const struct rate_controller *c, double targets)
+{
+    return targets * rate_queue_target_s(c) + c->jitter_s;
+}
+
 double rate_ack_interval_s(const struct rate_controller *c)
 {
     return rate_clamp(rate_rtt_s(c) / 8, 0.001, 0.010);
@@ -52,7 +63,7 @@ double rate_sigma(const struct rate_controller *c, double loss, double packets)
     double p = loss > c->ambient ? loss : c->ambient;
     if (p < 0.001)
         p = 0.001;
-    return packets > 0 ? sqrt(p * c->burst / packets) : 1;
+    return packets > 0 ? sqrt(p * (2 * c->burst - 1) / packets) : 1; /* geometric runs */
 }
 
 void rate_set_base(struct rate_controller *c, double bps)
@@ -76,12 +87,10 @@ void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample)
     tally->seconds += sample->seconds;
 }
 
-bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally,
-                       uint64_t now_ns)
+bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally)
 {
-    (void)now_ns;
-    double rtts = rate_rtt_s(c) > INTERVAL_MIN_S ? rate_rtt_s(c) : INTERVAL_MIN_S;
-    return tally->packets > 0 && (tally->events >= 25 || tally->seconds >= 5.5 * rtts);
+    double rtt = rate_rtt_s(c) > INTERVAL_MIN_S ? rate_rtt_s(c) : INTERVAL_MIN_S;
+    return tally->packets > 0 && (tally->events >= 25 || tally->seconds >= 5.5 * rtt);
 }
 
 /* ---- RTT ---- */
@@ -101,11 +110,24 @@ static void note_base_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t n
     c->base_rtt_ns = least;
 }
 
+/* Queues rise for a while and fall for a while; jitter does both at once. */
+static void note_jitter(struct rate_controller *c, uint64_t rtt_ns)
+{
+    if (c->last_rtt_ns != 0) {
+        double step = ((double)rtt_ns - (double)c->last_rtt_ns) / 1e9;
+        c->rise_s += JITTER_WEIGHT * ((step > 0 ? step : 0) - c->rise_s);
+        c->fall_s += JITTER_WEIGHT * ((step < 0 ? -step : 0) - c->fall_s);
+        c->jitter_s = JITTER_STEPS * (c->rise_s < c->fall_s ? c->rise_s : c->fall_s);
+    }
+    c->last_rtt_ns = rtt_ns;
+}
+
 void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
 {
     if (rtt_ns == 0)
         return;
     note_base_rtt(c, rtt_ns, now_ns);
+    note_jitter(c, rtt_ns);
     uint64_t window = c->base_rtt_ns > 5 * NS_PER_MS ? c->base_rtt_ns / 2 : 5 * NS_PER_MS / 2;
     if (now_ns - c->recent_at_ns > window) {
         c->recent_last_ns = c->recent_min_ns;
@@ -134,6 +156,8 @@ struct rate_controller *rate_controller_new(const struct rate_config *config, ui
         return NULL;
     c->config = *config;
     random_seed(&c->random, config->seed);
+    c->burst_lost = 3; /* 1.5 to begin with */
+    c->burst_events = 2;
     c->burst = 1.5;
     rtt_anew(c, config->rtt_ns > 0 ? config->rtt_ns : 1, now_ns);
     c->newer_min_ns = UINT64_MAX; /* it may be a guess: the first sample takes its place */
@@ -195,18 +219,24 @@ static double interval_s(const struct rate_controller *c)
     if (c->state == PHASE_STARTUP)
         return rate_startup_interval_s(c);
     double rtt = rate_rtt_s(c);
-    return rtt > INTERVAL_MIN_S ? rtt : INTERVAL_MIN_S;
+    if (c->plan.waits)
+        rtt /= 4;
+    rtt = rtt > INTERVAL_MIN_S ? rtt : INTERVAL_MIN_S;
+    return c->plan.loops > 1 ? rtt * c->plan.loops : rtt;
 }
 
+/* Loss needs many packets to say something; delay needs few. */
 static double interval_packets(const struct rate_controller *c, double pacing_bps)
 {
-    double packets = INTERVAL_PACKETS_MIN;
-    if (c->state == PHASE_STARTUP)
+    if (c->state == PHASE_STARTUP || c->plan.waits)
         return 16;
-    double stretch = 20 * c->ambient < 1 ? 20 * c->ambient : 1;
-    if (c->path_class != PATH_QUEUE && c->burst * stretch > 1)
-        packets *= c->burst * stretch;
-    double longest = 6 * interval_s(c) * pacing_bps / 8 / c->config.datagram_bytes;
+    double packets = PACKETS_FEW;
+    if (c->path_class != PATH_QUEUE && c->ambient > 0.002) {
+        double stretch = c->burst * (20 * c->ambient < 1 ? 20 * c->ambient : 1);
+        packets = PACKETS_MANY * (stretch > 1 ? stretch : 1);
+    }
+    double rtt = rate_rtt_s(c) > INTERVAL_MIN_S ? rate_rtt_s(c) : INTERVAL_MIN_S;
+    double longest = 6 * rtt * pacing_bps / 8 / c->config.datagram_bytes;
     return packets < longest ? packets : longest;
 }
 
@@ -216,9 +246,9 @@ static double droop(const struct rate_controller *c)
 {
     if (c->state != PHASE_CRUISE || c->plan.phase == PHASE_UP || c->cycle.competing)
         return 1;
-    double over = rate_queue_now_s(c) - rate_queue_target_s(c) / 2;
+    double over = rate_queue_now_s(c) - rate_queue_limit_s(c, 0.5);
     double loop = rate_rtt_s(c) * 1.5 + rate_ack_interval_s(c) + INTERVAL_MIN_S / 2;
-    return over > 0 ? 1 - rate_clamp(DROOP * over / loop, 0, 0.3) : 1;
+    return over > 0 ? 1 - rate_clamp(DROOP * over / loop, 0, DROOP_MOST) : 1;
 }
 
 static double pacing_rate(const struct rate_controller *c)
@@ -229,7 +259,7 @@ static double pacing_rate(const struct rate_controller *c)
     case PHASE_FIXED:
         return c->base_bps;
     case PHASE_DRAIN:
-        return c->base_bps * 0.75;
+        return c->base_bps * DRAIN_GAIN;
     default:
         return c->base_bps * c->plan.gain * droop(c) * PACING_MARGIN;
     }
@@ -250,8 +280,8 @@ static double inflight_cap(const struct rate_controller *c, double pacing_bps)
     } else if (c->cycle.competing && hold < 2 * rtt + slack) {
         hold = 2 * rtt + slack;
     }
-    if (c->state == PHASE_CRUISE && c->plan.gain > 1)
-        bps *= c->plan.gain;
+    if (c->state == PHASE_CRUISE && c->cycle.up_pending)
+        bps *= c->cycle.cap_gain;
     double bytes = bps * hold * CAP_MARGIN / 8;
     double least = 10.0 * c->config.datagram_bytes;
     return bytes > least ? bytes : least;
@@ -291,6 +321,8 @@ static struct rate_sample measure(const struct rate_controller *c, const struct 
         s.span_s = span;
     }
     s.delivered_bps = (double)interval->delivered_bytes * 8 / (span > s.seconds ? span : s.seconds);
+    s.arrived_bps =
+        s.span_s > 0 ? (double)interval->delivered_bytes * 8 / s.span_s : s.delivered_bps;
     if (interval->rtt_min_ns != 0) {
         s.queue_s = interval->rtt_min_ns > c->base_rtt_ns
                         ? seconds(interval->rtt_min_ns - c->base_rtt_ns)
@@ -304,11 +336,14 @@ static struct rate_sample measure(const struct rate_controller *c, const struct 
 
 static void learn_burst(struct rate_controller *c, const struct rate_interval *interval)
 {
-    if (interval->loss_events == 0)
-        return;
-    double mean = (double)interval->lost_packets / (double)interval->loss_events;
-    double weight = 0.1 * rate_clamp((double)interval->loss_events / 10, 0.1, 1);
-    c->burst += weight * (mean - c->burst);
+    c->burst_lost += (double)interval->lost_packets;
+    c->burst_events += (double)interval->loss_events;
+    if (c->burst_events > BURST_EVENTS) {
+        c->burst_lost *= BURST_EVENTS / c->burst_events;
+        c->burst_events = BURST_EVENTS;
+    }
+    double mean = c->burst_lost / c->burst_events;
+    c->burst = mean > 1 ? mean : 1;
 }
 
 /* Under half arriving for 5 seconds is no lossy path but a wrong rate: fall to what arrives. */

@@ -84,7 +84,7 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     double loss = loss_below(&c->startup, 0.9 * delivered, &packets);
     if (packets >= WINDOW_PACKETS_MIN) {
         c->ambient = rate_clamp(loss, 0, 0.25);
-        c->ambient_known = packets >= 200;
+        c->ambient_known = packets >= 2000;
         c->floor = c->ambient;
     }
     if (queued)
@@ -97,15 +97,16 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
 static void grow(struct rate_controller *c, bool follows)
 {
     struct rate_startup *startup = &c->startup;
-    struct window newest = window_of(startup, rate_rtt_s(c) / 5, 1);
+    double span = rate_rtt_s(c) / 5;
+    struct window newest = window_of(startup, span > c->jitter_s ? span : c->jitter_s, 1);
     double share = startup->best_ratio > 0.5 ? startup->best_ratio : 0.5;
     double carried = window_delivered(&newest) / share;
-    double queue = rate_queue_now_s(c), target = rate_queue_target_s(c);
+    double queue = rate_queue_now_s(c);
     if (!follows) {
         if (startup->pacing_bps > 1.25 * carried)
             startup->pacing_bps = 1.25 * carried;
-    } else if (queue < target) {
-        double next = carried * (queue < target / 2 ? GROWTH_EMPTY : GROWTH_QUEUED);
+    } else if (queue < rate_queue_limit_s(c, 1)) {
+        double next = carried * (queue < rate_queue_limit_s(c, 0.5) ? GROWTH_EMPTY : GROWTH_QUEUED);
         if (next > startup->pacing_bps)
             startup->pacing_bps = next;
     }
@@ -123,13 +124,14 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
         return;
     startup->log[startup->count++ % RATE_STARTUP_LOG] = *sample;
     double rtt = rate_rtt_s(c) > 0.004 ? rate_rtt_s(c) : 0.004;
-    struct window w = window_of(startup, rtt / 2, WINDOW_PACKETS_MIN);
+    double span = rtt / 2 > 2 * c->jitter_s ? rtt / 2 : 2 * c->jitter_s;
+    struct window w = window_of(startup, span, WINDOW_PACKETS_MIN);
     double delivered = window_delivered(&w);
     double ratio = delivered * w.seconds / w.sent_bits;
     if (w.packets >= WINDOW_PACKETS_MIN && ratio > startup->best_ratio)
         startup->best_ratio = ratio;
     bool follows = ratio >= FOLLOWS * startup->best_ratio;
-    bool queued = w.queue_s > 2 * rate_queue_target_s(c);
+    bool queued = w.queue_s > rate_queue_limit_s(c, 2);
     if (delivered > 1.15 * startup->grown_bps) {
         startup->grown_bps = delivered;
         startup->grown_ns = now_ns;
@@ -153,19 +155,19 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
 /* The in-flight cap does the work; this only says how long. */
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns)
 {
-    if (rate_queue_now_s(c) <= rate_queue_target_s(c)) {
+    if (rate_queue_now_s(c) <= rate_queue_limit_s(c, 1)) {
         rate_cycle_enter(c, now_ns);
         return;
     }
     c->state = PHASE_DRAIN;
-    double longest = 4 * rate_rtt_s(c) + 0.02;
+    double longest = 4 * rate_rtt_s(c) + 4 * rate_queue_now_s(c) + 0.02;
     c->drain_until_ns = now_ns + (uint64_t)(longest * 1e9);
 }
 
 void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample, uint64_t now_ns)
 {
     bool fresh = sample->plan.phase == PHASE_DRAIN;
-    bool empty = rate_queue_now_s(c) <= rate_queue_target_s(c);
+    bool empty = rate_queue_now_s(c) <= rate_queue_limit_s(c, 1);
     if ((fresh && empty) || now_ns >= c->drain_until_ns)
         rate_cycle_enter(c, now_ns);
 }

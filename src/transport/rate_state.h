@@ -23,6 +23,8 @@ struct rate_plan {
     uint64_t begun_ns;
     enum rate_phase phase;
     double gain, base_bps;
+    double loops; /* length in RTTs, at least 1 */
+    bool waits;   /* a short CRUISE for the result of an UP or a DOWN */
     unsigned epoch;
 };
 
@@ -33,6 +35,7 @@ struct rate_sample {
     double packets, lost, events;
     double sent_bps;      /* x */
     double delivered_bps; /* y: over the longer of sending and receiving */
+    double arrived_bps;   /* over receiving alone, where that is known */
     double loss;          /* p */
     double sigma;         /* deviation of p to be expected from chance alone */
     double queue_s;       /* least RTT over the base RTT; negative: unknown */
@@ -64,25 +67,28 @@ struct rate_startup {
 };
 
 struct rate_cycle {
-    unsigned cruise_left;
+    uint64_t cruise_until_ns; /* no UP before; a hold is longer, for a reason */
+    uint64_t hold_until_ns;
     unsigned patience; /* 1 to 3: more after failed raises */
-    unsigned ladder;   /* successes in a row */
+    unsigned ladder;   /* large successes in a row */
     bool small;        /* the next UP is a small one */
-    bool up_pending, down_pending;
-    uint64_t pending_id;
+    bool up_pending, down_pending, down_asked;
+    uint64_t pending_id; /* the interval whose result is waited for */
     bool down_wanted;
-    uint64_t hold_until_ns; /* no UP before */
-    uint64_t down_at_ns;    /* the last DOWN */
-    uint64_t raised_ns;     /* the last raise, and the rate before it */
+    bool draining;   /* DOWN is to empty the queue, for the base RTT or to find competition */
+    double cure_bps; /* where suspected loss would be gone; 0: nothing is suspected */
+    double down_gain;
+    double cap_gain;     /* of the UP in flight: what it sent needs room until acknowledged */
+    double stale_loops;  /* how long what DOWN found is believed */
+    uint64_t down_at_ns; /* the last DOWN */
+    uint64_t raised_ns;  /* the last raise, and the rate before it */
     double raised_from_bps;
     struct rate_tally cruise, down;
     struct rate_tally cruise_before; /* what CRUISE had shown when DOWN was begun */
-    unsigned saturated;              /* DOWNs in a row that found the path full */
     bool competing;
-    unsigned crowded;    /* CRUISE intervals in a row with a queue over twice the target */
-    unsigned starved;    /* in a row in which the sender itself fell short */
-    double queue_last_s; /* queue_mean of the last CRUISE, and how it varies */
-    double queue_noise_s;
+    double crowded_s;    /* how long the queue has been over twice its target */
+    double starved_s;    /* how long the sender itself has fallen short */
+    double queue_rest_s; /* the mean queue in CRUISE */
 };
 
 struct rate_fixed {
@@ -103,12 +109,15 @@ struct rate_controller {
     uint64_t base_rtt_ns, base_rtt_at_ns; /* when it was last seen */
     uint64_t older_min_ns, newer_min_ns, window_at_ns;
     uint64_t recent_min_ns, recent_last_ns, recent_at_ns; /* least of about the last RTT */
-    uint64_t base_window_ns;
+    uint64_t last_rtt_ns;
+    double rise_s, fall_s; /* mean step up and down between RTT samples */
+    double jitter_s;       /* what is in both: no queue that grows or drains */
 
     double ambient, floor; /* loss that no lower rate avoids; the least seen of late */
     bool ambient_known;
     uint64_t floor_at_ns;
-    double burst; /* packets lost per loss event */
+    double burst; /* packets lost per loss event, over some tens of recent events */
+    double burst_lost, burst_events;
     enum rate_path_class path_class;
 
     uint64_t drain_until_ns;
@@ -121,6 +130,8 @@ struct rate_controller {
 double rate_clamp(double value, double low, double high);
 double rate_rtt_s(const struct rate_controller *c);
 double rate_queue_target_s(const struct rate_controller *c);
+/* `targets` times the target, and what jitter alone can look like. */
+double rate_queue_limit_s(const struct rate_controller *c, double targets);
 double rate_queue_now_s(const struct rate_controller *c); /* from the last RTT's samples */
 double rate_ack_interval_s(const struct rate_controller *c);
 double rate_sigma(const struct rate_controller *c, double loss, double packets);
@@ -128,8 +139,7 @@ double rate_sigma(const struct rate_controller *c, double loss, double packets);
 void rate_set_base(struct rate_controller *c, double bps);
 void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample);
 /* Enough losses, or enough time, to judge by. */
-bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally,
-                       uint64_t now_ns);
+bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally *tally);
 
 /* rate_startup.c */
 void rate_startup_init(struct rate_controller *c, uint64_t now_ns);

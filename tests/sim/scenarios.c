@@ -610,7 +610,7 @@ static const struct scenario scenarios[] = {
     {"no-common-version", 100 * MBIT, 40 * MS, 0, 0, 0, no_common_version, NULL},
     {"chacha", 100 * MBIT, 40 * MS, 16, 250000, 40, chacha, NULL},
     {"real-cipher", 100 * MBIT, 40 * MS, 0, 0, 70, real_cipher, NULL},
-    {"forged", 100 * MBIT, 40 * MS, 0, 0, 65, forged, NULL},
+    {"forged", 100 * MBIT, 40 * MS, 0, 0, 40, forged, NULL},
     {"forged-flood", 100 * MBIT, 40 * MS, 0, 0, 60, forged_flood, NULL},
     {"forged-real-cipher", 100 * MBIT, 40 * MS, 16, 250000, 40, forged_real_cipher, NULL},
     {"corrupted", 100 * MBIT, 40 * MS, 0, 0, 55, corrupted, NULL},
