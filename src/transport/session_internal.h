@@ -90,6 +90,8 @@ struct interval_record {
     struct rate_interval sum;
     uint64_t receiver_first_us, receiver_last_us;
     uint64_t rtt_sum_ns, rtt_count, starved_ns;
+    uint64_t allowed_bytes; /* what the pacing rate would have let go */
+    bool capped;            /* the in-flight cap was met: the path, not we, held back */
     bool ended;
 };
 

@@ -5,7 +5,8 @@
 
 #define FIRST_RTT_NS (100 * NS_PER_MS)
 #define RTTS_LONGEST 6u
-#define STARVED_SHARE 20u /* app-limited from a twentieth of the interval on */
+#define STARVED_SHARE 20u  /* app-limited from a twentieth of the interval on */
+#define UNUSED_PERCENT 85u /* or when less than this share of what pacing allowed was sent */
 
 static struct interval_record *record_of(struct session *session, uint32_t id)
 {
@@ -151,7 +152,11 @@ static void feed(struct session *session, struct interval_record *record)
     sum->rtt_mean_ns = record->rtt_count ? record->rtt_sum_ns / record->rtt_count : 0;
     if (record->receiver_first_us != 0 && record->receiver_last_us > record->receiver_first_us)
         sum->receiver_span_ns = (record->receiver_last_us - record->receiver_first_us) * NS_PER_US;
-    sum->app_limited = record->starved_ns * STARVED_SHARE > sum->end_ns - sum->start_ns;
+    /* A processor that cannot keep up with the rate says as little about the path as an idle disk.
+     */
+    bool unused = sum->sent_bytes * 100 < record->allowed_bytes * UNUSED_PERCENT;
+    sum->app_limited = record->starved_ns * STARVED_SHARE > sum->end_ns - sum->start_ns ||
+                       (unused && !record->capped);
     rate_controller_on_interval(session->controller, sum, session->now_ns);
 }
 
@@ -180,8 +185,16 @@ static uint64_t interval_end(const struct session *session, const struct interva
     return longest;
 }
 
-static void book_starvation(struct session *session, struct interval_record *record)
+static void book_use(struct session *session, struct interval_record *record)
 {
+    uint64_t passed_ns = session->now_ns - session->rate_stepped_ns;
+    uint64_t in_flight = 0;
+    for (unsigned i = 0; i < session->lane_count; i++)
+        in_flight += session->slots[i].counters.in_flight_bytes;
+    if (in_flight >= session->decision.inflight_cap_bytes / 8 * 7)
+        record->capped = true;
+    record->allowed_bytes +=
+        (uint64_t)((double)session->decision.pacing_bps * (double)passed_ns / 8e9);
     bool starved = session->limit == LIMIT_SOURCE || session->limit == LIMIT_CREDIT;
     if (starved && session->now_ns > session->rate_stepped_ns)
         record->starved_ns += session->now_ns - session->rate_stepped_ns;
@@ -192,12 +205,13 @@ void rate_step(struct session *session)
     if (session->config.role != ROLE_SENDER)
         return;
     struct interval_record *record = record_of(session, session->interval_now);
-    book_starvation(session, record);
+    book_use(session, record);
     session->rate_stepped_ns = session->now_ns;
     feed_settled(session);
     if (record->sum.sent_packets == 0) {
         record->sum.start_ns = session->now_ns;
         record->starved_ns = 0;
+        record->allowed_bytes = 0;
     } else if (session->now_ns >= interval_end(session, record) &&
                session->interval_now - session->interval_first + 2 < SESSION_INTERVALS) {
         record->sum.end_ns = session->now_ns;
