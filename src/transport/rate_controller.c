@@ -16,6 +16,7 @@
 #define BURST_EVENTS 60.0
 #define JITTER_WEIGHT (1.0 / 16)
 #define JITTER_STEPS 3.0 /* an even jitter of J makes steps of J/6 each way */
+#define REST_JITTERS 4.0
 #define DROOP_MOST 0.3
 #define DROOP 0.4 /* share of the queue over target that is drained per loop time */
 
@@ -44,7 +45,17 @@ double rate_queue_target_s(const struct rate_controller *c)
 
 double rate_queue_limit_s(const struct rate_controller *c, double targets)
 {
-    return targets * rate_queue_target_s(c) + c->jitter_s;
+    double most = REST_JITTERS * c->jitter_s;
+    double rest = c->rest_s < most ? c->rest_s : most;
+    return targets * rate_queue_target_s(c) + (rest > c->jitter_s ? rest : c->jitter_s);
+}
+
+/* Under jitter the least RTT of ten seconds is a rare stroke of luck, which every interval misses
+ * by about as much. */
+void rate_rest(struct rate_controller *c, const struct rate_sample *sample, double weight)
+{
+    if (sample->queue_s >= 0)
+        c->rest_s += weight * (sample->queue_s - c->rest_s);
 }
 
 double rate_ack_interval_s(const struct rate_controller *c)
@@ -115,8 +126,10 @@ static void note_jitter(struct rate_controller *c, uint64_t rtt_ns)
 {
     if (c->last_rtt_ns != 0) {
         double step = ((double)rtt_ns - (double)c->last_rtt_ns) / 1e9;
-        c->rise_s += JITTER_WEIGHT * ((step > 0 ? step : 0) - c->rise_s);
-        c->fall_s += JITTER_WEIGHT * ((step < 0 ? -step : 0) - c->fall_s);
+        double weight = 1.0 / (double)++c->rtt_count;
+        weight = weight > JITTER_WEIGHT ? weight : JITTER_WEIGHT;
+        c->rise_s += weight * ((step > 0 ? step : 0) - c->rise_s);
+        c->fall_s += weight * ((step < 0 ? -step : 0) - c->fall_s);
         c->jitter_s = JITTER_STEPS * (c->rise_s < c->fall_s ? c->rise_s : c->fall_s);
     }
     c->last_rtt_ns = rtt_ns;

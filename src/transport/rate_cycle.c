@@ -10,6 +10,7 @@
 #define DOWN_GAIN_CUT 0.97     /* when a cut has just been made */
 #define DOWN_GAIN_LEAST 0.5
 #define UP_SMALL 0.06
+#define REST_WEIGHT 0.3
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
@@ -218,7 +219,8 @@ static bool capacity_fell(struct rate_controller *c, const struct rate_sample *s
                           uint64_t now_ns)
 {
     double carried = s->arrived_bps / (1 - c->ambient);
-    double blur = 2 * c->jitter_s / s->seconds + 3 * s->sigma; /* of the span, and by chance */
+    double blur =
+        2 * rate_queue_limit_s(c, 0) / s->seconds + 3 * s->sigma; /* of the span, and by chance */
     if (!queued || s->plan.waits || carried >= rate_clamp(FELL - blur, 0.3, FELL) * c->base_bps)
         return false;
     if (c->cycle.competing) {
@@ -234,13 +236,13 @@ static bool capacity_fell(struct rate_controller *c, const struct rate_sample *s
  * and follows. Among several senders this is the decrease that makes room for the small ones. */
 static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
 {
-    if (c->cycle.competing || s->queue_s < rate_queue_limit_s(c, 1))
+    if (c->cycle.competing || s->queue_s < rate_queue_limit_s(c, 1.5))
         return;
     double carried = s->arrived_bps / (1 - c->ambient);
     if (carried < s->sent_bps)
         carried = s->sent_bps;
     if (carried < c->base_bps)
-        rate_set_base(c, c->base_bps + 0.2 * (carried - c->base_bps));
+        rate_set_base(c, c->base_bps + 0.1 * (carried - c->base_bps));
 }
 
 /* More is lost than the path's own share. */
@@ -392,6 +394,7 @@ static void down_sample(struct rate_controller *c, const struct rate_sample *s, 
 {
     struct rate_cycle *cycle = &c->cycle;
     judge_competition(c, s);
+    rate_rest(c, s, REST_WEIGHT);
     rate_tally_add(&cycle->down, s);
     double suspected = suspected_loss(c), doubt = 3 * down_sigma(c);
     double gone = tally_loss(&cycle->cruise_before) - tally_loss(&cycle->down);
@@ -402,13 +405,15 @@ static void down_sample(struct rate_controller *c, const struct rate_sample *s, 
 
 /* ---- UP ---- */
 
-static void up_succeeded(struct rate_controller *c, double bps, uint64_t now_ns)
+static void up_succeeded(struct rate_controller *c, const struct rate_sample *s, double bps,
+                         uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
     if (cycle->raised_from_bps == 0 ||
         since_s(now_ns, cycle->raised_ns) > RAISE_PROVED_LOOPS * loop_s(c))
         cycle->raised_from_bps = c->base_bps;
     cycle->raised_ns = now_ns;
+    rate_rest(c, s, REST_WEIGHT);
     if (cycle->small)
         cycle->small = false;
     else
@@ -457,7 +462,7 @@ static void up_sample(struct rate_controller *c, const struct rate_sample *s, ui
     if (!lossy && !slow) {
         bool shorted = c->path_class != PATH_QUEUE && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);
-        up_succeeded(c, base * (1 + step * share * share), now_ns);
+        up_succeeded(c, s, base * (1 + step * share * share), now_ns);
         return;
     }
     if (slow && !lossy)

@@ -23,7 +23,7 @@ void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
     c->state = PHASE_STARTUP;
     c->startup = (struct rate_startup){.grown_ns = now_ns};
     c->startup.pacing_bps = flight > FIRST_BPS ? flight : FIRST_BPS;
-    c->base_bps = c->startup.pacing_bps;
+    c->base_bps = c->startup.first_bps = c->startup.pacing_bps;
 }
 
 double rate_startup_interval_s(const struct rate_controller *c)
@@ -97,8 +97,8 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
 static void grow(struct rate_controller *c, bool follows)
 {
     struct rate_startup *startup = &c->startup;
-    double span = rate_rtt_s(c) / 5;
-    struct window newest = window_of(startup, span > c->jitter_s ? span : c->jitter_s, 1);
+    double span = rate_rtt_s(c) / 5, blur = rate_queue_limit_s(c, 0);
+    struct window newest = window_of(startup, span > blur ? span : blur, 1);
     double share = startup->best_ratio > 0.5 ? startup->best_ratio : 0.5;
     double carried = window_delivered(&newest) / share;
     double queue = rate_queue_now_s(c);
@@ -123,8 +123,10 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
     if (sample->plan.epoch != c->epoch)
         return;
     startup->log[startup->count++ % RATE_STARTUP_LOG] = *sample;
+    if (sample->sent_bps < 1.1 * startup->first_bps && sample->queue_s >= 0)
+        rate_rest(c, sample, 1.0 / ++startup->rests);
     double rtt = rate_rtt_s(c) > 0.004 ? rate_rtt_s(c) : 0.004;
-    double span = rtt / 2 > 2 * c->jitter_s ? rtt / 2 : 2 * c->jitter_s;
+    double blur = 2 * rate_queue_limit_s(c, 0), span = rtt / 2 > blur ? rtt / 2 : blur;
     struct window w = window_of(startup, span, WINDOW_PACKETS_MIN);
     double delivered = window_delivered(&w);
     double ratio = delivered * w.seconds / w.sent_bits;

@@ -58,6 +58,8 @@ enum rate_path_class {
 struct rate_startup {
     double pacing_bps;
     double best_ratio;
+    double first_bps;
+    unsigned rests;
     struct rate_sample log[RATE_STARTUP_LOG]; /* ring */
     unsigned count;
     unsigned poor; /* windows in a row in which delivery did not follow */
@@ -109,9 +111,10 @@ struct rate_controller {
     uint64_t base_rtt_ns, base_rtt_at_ns; /* when it was last seen */
     uint64_t older_min_ns, newer_min_ns, window_at_ns;
     uint64_t recent_min_ns, recent_last_ns, recent_at_ns; /* least of about the last RTT */
-    uint64_t last_rtt_ns;
+    uint64_t last_rtt_ns, rtt_count;
     double rise_s, fall_s; /* mean step up and down between RTT samples */
     double jitter_s;       /* what is in both: no queue that grows or drains */
+    double rest_s;         /* what looks like a queue at rates that leave none; see rate_rest */
 
     double ambient, floor; /* loss that no lower rate avoids; the least seen of late */
     bool ambient_known;
@@ -132,6 +135,8 @@ double rate_rtt_s(const struct rate_controller *c);
 double rate_queue_target_s(const struct rate_controller *c);
 /* `targets` times the target, and what jitter alone can look like. */
 double rate_queue_limit_s(const struct rate_controller *c, double targets);
+/* An interval is known to have met no queue of our making: what it shows is the path at rest. */
+void rate_rest(struct rate_controller *c, const struct rate_sample *sample, double weight);
 double rate_queue_now_s(const struct rate_controller *c); /* from the last RTT's samples */
 double rate_ack_interval_s(const struct rate_controller *c);
 double rate_sigma(const struct rate_controller *c, double loss, double packets);
