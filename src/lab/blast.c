@@ -50,6 +50,8 @@ static bool read_option(struct reading *reading, const char *name, const char *v
         return parse_time(value, &options->duration_ns, error);
     else if (strcmp(name, "--count") == 0)
         return parse_unsigned(value, UINT64_MAX, &options->count, error);
+    else if (strcmp(name, "--ready") == 0)
+        options->ready_path = value;
     else if (strcmp(name, "--idle") == 0)
         return parse_time(value, &options->idle_ns, error);
     else

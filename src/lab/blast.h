@@ -21,13 +21,14 @@
 struct blast_options {
     struct sockaddr_storage address; /* of the receiver, or to bind */
     socklen_t address_size;
-    uint64_t rate_bps;    /* of IP bytes; 0: as fast as the kernel takes them */
-    uint64_t size_bytes;  /* of a datagram's payload */
-    uint64_t train;       /* datagrams handed over in one call; 1: plain */
-    uint64_t duration_ns; /* 0: until `count` */
-    uint64_t count;       /* 0: until `duration_ns` */
-    uint64_t idle_ns;     /* the receiver ends after such a silence */
-    bool plain;           /* no UDP_SEGMENT or UDP_GRO */
+    uint64_t rate_bps;      /* of IP bytes; 0: as fast as the kernel takes them */
+    uint64_t size_bytes;    /* of a datagram's payload */
+    uint64_t train;         /* datagrams handed over in one call; 1: plain */
+    uint64_t duration_ns;   /* 0: until `count` */
+    uint64_t count;         /* 0: until `duration_ns` */
+    uint64_t idle_ns;       /* the receiver ends after such a silence */
+    const char *ready_path; /* a file that the receiver makes once it listens, or NULL */
+    bool plain;             /* no UDP_SEGMENT or UDP_GRO */
 };
 
 bool blast_send(const struct blast_options *options, struct error *error);

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/udp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,15 @@ static void report(const struct receiver *receiver)
            (double)receiver->delay_max_ns / 1e6, cpu);
 }
 
+static bool make_file(const char *path, struct error *error)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_set_errno(error, errno, "cannot make %s", path);
+    close(fd);
+    return true;
+}
+
 static bool open_socket(struct receiver *receiver, const struct blast_options *options,
                         struct error *error)
 {
@@ -161,9 +171,9 @@ static bool open_socket(struct receiver *receiver, const struct blast_options *o
     (void)setsockopt(receiver->fd, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
     if (!options->plain)
         (void)setsockopt(receiver->fd, SOL_UDP, UDP_GRO, &on, sizeof on);
-    if (bind(receiver->fd, (const struct sockaddr *)&options->address, options->address_size) == 0)
-        return true;
-    return error_set_errno(error, errno, "cannot bind the address to receive on");
+    if (bind(receiver->fd, (const struct sockaddr *)&options->address, options->address_size) != 0)
+        return error_set_errno(error, errno, "cannot bind the address to receive on");
+    return options->ready_path == NULL || make_file(options->ready_path, error);
 }
 
 bool blast_receive(const struct blast_options *options, struct error *error)

@@ -97,8 +97,10 @@ int command_link(int count, char **arguments)
         link_emulator_free(emulator);
         return command_fail(&error);
     }
-    if (options.print_stats)
-        fprintf(stderr, "petrel-lab: %s\n", link_emulator_offload(emulator));
+    bool whole;
+    const char *offload = link_emulator_offload(emulator, &whole);
+    if (options.print_stats || !whole)
+        fprintf(stderr, "petrel-lab: %s\n", offload);
     int status = run_link(emulator, command, &error);
     link_emulator_free(emulator);
     return error.kind == ERROR_NONE ? status : command_fail(&error);
@@ -126,7 +128,9 @@ static int serve_standing(const struct link_options *options, const char *path, 
         return command_fail(&error);
     struct link_emulator *emulator = link_emulator_new(options, &error);
     if (emulator != NULL && link_server_prepare(&error)) {
-        fprintf(stderr, "petrel-lab: up at %s, %s\n", path, link_emulator_offload(emulator));
+        bool whole;
+        fprintf(stderr, "petrel-lab: up at %s, %s\n", path,
+                link_emulator_offload(emulator, &whole));
         detach(ready_fd);
         (void)link_server_run(emulator, listener, 0);
         (void)write_report(emulator, &error);

@@ -14,6 +14,9 @@
 #define DELIVER_BATCH 64u
 #define SLACK_MAX_NS (50 * NS_PER_US)
 #define SLACK_SHARE 100u /* of the one-way delay */
+#define PAUSE_MIN_NS LINK_LATENESS_MAX_NS
+#define PAUSE_MAX_NS NS_PER_MS
+#define PAUSE_SHARE 4u
 
 struct link_emulator {
     struct link_options options;
@@ -118,10 +121,11 @@ int link_emulator_space(const struct link_emulator *emulator, unsigned end)
     return emulator->space[end];
 }
 
-const char *link_emulator_offload(const struct link_emulator *emulator)
+const char *link_emulator_offload(const struct link_emulator *emulator, bool *whole)
 {
     const struct link_tun *tun = emulator->tun;
-    if (tun[LINK_NEAR].has_udp_offload && tun[LINK_FAR].has_udp_offload)
+    *whole = tun[LINK_NEAR].has_udp_offload && tun[LINK_FAR].has_udp_offload;
+    if (*whole)
         return "TCP and UDP trains cross whole";
     if (tun[LINK_NEAR].has_offload && tun[LINK_FAR].has_offload)
         return "TCP trains cross whole, UDP as single datagrams (this kernel has no USO)";
@@ -199,6 +203,14 @@ uint64_t link_emulator_slack(const struct link_emulator *emulator)
     return slack_ns < SLACK_MAX_NS ? slack_ns : SLACK_MAX_NS;
 }
 
+uint64_t link_emulator_pause(const struct link_emulator *emulator)
+{
+    uint64_t pause_ns = emulator->options.rtt_ns / 2 / PAUSE_SHARE;
+    if (pause_ns < PAUSE_MIN_NS)
+        return PAUSE_MIN_NS;
+    return pause_ns < PAUSE_MAX_NS ? pause_ns : PAUSE_MAX_NS;
+}
+
 bool link_emulator_set(struct link_emulator *emulator, const struct link_options *options,
                        struct error *error)
 {
@@ -245,11 +257,12 @@ json_t *link_emulator_report(struct link_emulator *emulator)
 {
     static const char *const names[LINK_DIRECTIONS] = {"forward", "back"};
     json_t *report = json_object();
+    bool whole;
     json_object_set_new(report, "start_ns", json_integer((json_int_t)emulator->start_ns));
     json_object_set_new(report, "now_ns", json_integer((json_int_t)link_now()));
     json_object_set_new(report, "cpu_seconds",
                         json_real(processor_seconds() - emulator->cpu_before));
-    json_object_set_new(report, "offload", json_string(link_emulator_offload(emulator)));
+    json_object_set_new(report, "offload", json_string(link_emulator_offload(emulator, &whole)));
     for (unsigned i = 0; i < LINK_DIRECTIONS; i++) {
         json_t *direction = link_counters_json(link_path_counters(emulator->path[i]));
         uint64_t sent[LINK_ENDS], received[LINK_ENDS];

@@ -20,6 +20,7 @@
 #include "lab/link_process.h"
 
 #define SPIN_NS (20 * NS_PER_US) /* shorter sleeps are not worth their price */
+#define LATENESS_WEIGHT 8
 #define CLIENTS_MAX 4
 
 enum { POLL_NEAR, POLL_FAR, POLL_SIGNAL, POLL_LISTENER, POLL_CLIENTS };
@@ -31,6 +32,7 @@ struct server {
     pid_t command;
     int exit_status;
     bool stopping;
+    uint64_t lateness_ns; /* of the last timed wake-ups, on average */
 };
 
 static void taken_signals(sigset_t *set)
@@ -183,16 +185,27 @@ static void take_events(struct server *server)
     }
 }
 
-/* Sleeps until something happens or the clock says `until_ns`. */
+/* Sleeps until something happens or the clock says `until_ns`. Timers fire late by a few dozen
+ * microseconds on virtual machines: a long sleep ends that much early. */
 static void wait_until(struct server *server, uint64_t until_ns)
 {
     uint64_t now_ns = link_now();
     uint64_t wait_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    bool sparse = until_ns != TIME_NEVER && wait_ns > link_emulator_pause(server->emulator);
+    if (sparse)
+        wait_ns -= server->lateness_ns;
     struct timespec timeout = {.tv_sec = (time_t)(wait_ns / NS_PER_S),
                                .tv_nsec = (long)(wait_ns % NS_PER_S)};
     int count = ppoll(server->polls, POLL_COUNT, until_ns == TIME_NEVER ? NULL : &timeout, NULL);
-    if (count > 0)
+    if (count > 0) {
         take_events(server);
+    } else if (sparse && count == 0) {
+        uint64_t late_ns = link_now() - now_ns - wait_ns;
+        if (late_ns > LINK_LATENESS_MAX_NS)
+            late_ns = LINK_LATENESS_MAX_NS;
+        server->lateness_ns =
+            (server->lateness_ns * (LATENESS_WEIGHT - 1) + late_ns) / LATENESS_WEIGHT;
+    }
 }
 
 /* As a network card does: under load, packets are fetched once a slack, not one by one. */

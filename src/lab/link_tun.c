@@ -107,15 +107,45 @@ static void set_ipv6(const char *address, int index)
     close(fd);
 }
 
-static bool configure(int fd, const char *ipv4, const char *ipv6, uint32_t mtu, struct error *error)
+/* By netlink: the ioctl wants root outside of user namespaces too. */
+static bool set_transmit_queue(int netlink_fd, struct error *error)
+{
+    struct {
+        struct nlmsghdr header;
+        struct ifinfomsg info;
+        struct rtattr attribute;
+        uint32_t packets;
+    } request = {
+        .header = {.nlmsg_len = sizeof request,
+                   .nlmsg_type = RTM_NEWLINK,
+                   .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+        .info = {.ifi_index = (int)if_nametoindex(DEVICE_NAME)},
+        .attribute = {.rta_len = RTA_LENGTH(sizeof(uint32_t)), .rta_type = IFLA_TXQLEN},
+        .packets = TRANSMIT_QUEUE_PACKETS,
+    };
+    struct {
+        struct nlmsghdr header;
+        struct nlmsgerr result;
+        char rest[512];
+    } answer;
+    if (send(netlink_fd, &request, sizeof request, 0) < 0 ||
+        recv(netlink_fd, &answer, sizeof answer, 0) < (ssize_t)NLMSG_LENGTH(sizeof(int)))
+        return error_set_errno(error, errno, "cannot talk to the kernel about an interface");
+    if (answer.header.nlmsg_type == NLMSG_ERROR && answer.result.error == 0)
+        return true;
+    return error_set_errno(error, -answer.result.error,
+                           "cannot set the transmit queue of an interface");
+}
+
+static bool configure(int fd, int netlink_fd, const char *ipv4, const char *ipv6, uint32_t mtu,
+                      struct error *error)
 {
     struct ifreq request = {.ifr_name = DEVICE_NAME};
     request.ifr_mtu = (int)mtu;
     if (ioctl(fd, SIOCSIFMTU, &request) != 0)
         return error_set_errno(error, errno, "cannot set an MTU of %u", mtu);
-    request.ifr_qlen = TRANSMIT_QUEUE_PACKETS;
-    if (ioctl(fd, SIOCSIFTXQLEN, &request) != 0)
-        return error_set_errno(error, errno, "cannot set the transmit queue of an interface");
+    if (!set_transmit_queue(netlink_fd, error))
+        return false;
     silence_ipv6();
     if (!set_flags_up(fd, "lo", error) || !set_flags_up(fd, DEVICE_NAME, error) ||
         !set_ipv4(fd, ipv4, error))
@@ -133,7 +163,7 @@ bool link_tun_open(struct link_tun *tun, const char *ipv4, const char *ipv6, uin
         return error_set_errno(error, errno, "cannot make a socket");
     opened.status_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     bool done = opened.status_fd >= 0 && open_device(&opened, error) &&
-                configure(fd, ipv4, ipv6, mtu, error);
+                configure(fd, opened.status_fd, ipv4, ipv6, mtu, error);
     close(fd);
     if (!done) {
         error_set_errno(error, errno, "cannot make a netlink socket");
