@@ -221,15 +221,15 @@ bool message_decode(struct message *message, uint64_t type, const uint8_t *body,
 {
     size_t limit = message_limit(type);
     if (limit == 0 || size > limit) {
-        return error_set(error, ERROR_PROTOCOL, "control message %llu of %zu bytes is not known",
-                         (unsigned long long)type, size);
+        return error_set(error, ERROR_PROTOCOL, "control message %llu of %u bytes is not known",
+                         (unsigned long long)type, (unsigned)size);
     }
     struct message read = {.type = (enum message_type)type, .path = "", .text = ""};
     struct reader reader = reader_of(body, size);
     decode_body(&read, &reader);
     if (!reader_finished(&reader)) {
-        return error_set(error, ERROR_PROTOCOL, "control message %u of %zu bytes is malformed",
-                         (unsigned)type, size);
+        return error_set(error, ERROR_PROTOCOL, "control message %u of %u bytes is malformed",
+                         (unsigned)type, (unsigned)size);
     }
     *message = read;
     return true;

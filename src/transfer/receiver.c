@@ -151,7 +151,8 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
     receiver->measured_ns = now_ns;
     grant(transfer);
     if (receiver->in_session < receiver->target)
-        return error_set(error, ERROR_MEMORY, "out of memory for %zu blocks", receiver->target);
+        return error_set(error, ERROR_MEMORY, "out of memory for %u blocks",
+                         (unsigned)receiver->target);
     if (!transfer->config.client)
         return move(receiver, RECEIVER_AWAITS_REQUEST, error);
     return move(receiver, RECEIVER_AWAITS_NAMES, error) &&

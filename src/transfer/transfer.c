@@ -227,20 +227,6 @@ static void on_closed(struct transfer *transfer)
     close_work(transfer);
 }
 
-static bool take_events(struct transfer *transfer, uint64_t now_ns)
-{
-    bool moved = false;
-    struct session_event event;
-    while (!transfer->session_closed && session_next_event(transfer->session, &event)) {
-        moved = true;
-        if (event.kind == SESSION_CLOSED)
-            on_closed(transfer);
-        else
-            transfer->half->event(transfer, &event, now_ns);
-    }
-    return moved;
-}
-
 static bool take_reports(struct transfer *transfer, uint64_t now_ns)
 {
     bool moved = false;
@@ -311,6 +297,29 @@ static bool take_control(struct transfer *transfer, uint64_t now_ns)
     size_t size = session_control_read(transfer->session, transfer->inbox, INBOX_SIZE);
     transfer->unread = reader_of(transfer->inbox, size);
     return moved || size > 0;
+}
+
+/* The last word has come: what the peer said before it counts first. */
+static void hear_out(struct transfer *transfer, uint64_t now_ns)
+{
+    while (take_control(transfer, now_ns))
+        ;
+}
+
+static bool take_events(struct transfer *transfer, uint64_t now_ns)
+{
+    bool moved = false;
+    struct session_event event;
+    while (!transfer->session_closed && session_next_event(transfer->session, &event)) {
+        moved = true;
+        if (event.kind == SESSION_DONE_RECEIVED || event.kind == SESSION_CLOSED)
+            hear_out(transfer, now_ns);
+        if (event.kind == SESSION_CLOSED)
+            on_closed(transfer);
+        else
+            transfer->half->event(transfer, &event, now_ns);
+    }
+    return moved;
 }
 
 bool transfer_step(struct transfer *transfer, uint64_t now_ns)
