@@ -1,0 +1,179 @@
+#include "cli/bootstrap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+#define START "petrel-start "
+#define ANSWER "PETREL-REMOTE "
+#define FAILURE "PETREL-ERROR "
+
+static void to_hex(const uint8_t *bytes, size_t size, char *text)
+{
+    for (size_t i = 0; i < size; i++)
+        sprintf(text + 2 * i, "%02x", bytes[i]);
+}
+
+static bool from_hex(const char *text, uint8_t *bytes, size_t size)
+{
+    if (strlen(text) != 2 * size)
+        return false;
+    for (size_t i = 0; i < size; i++) {
+        char pair[3] = {text[2 * i], text[2 * i + 1], '\0'};
+        char *end;
+        bytes[i] = (uint8_t)strtoul(pair, &end, 16);
+        if (*end != '\0' || strspn(pair, "0123456789abcdef") != 2)
+            return false;
+    }
+    return true;
+}
+
+static size_t fits(int length, size_t capacity)
+{
+    return length > 0 && (size_t)length < capacity ? (size_t)length : 0;
+}
+
+size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, size_t capacity)
+{
+    char secret[2 * START_SECRET_SIZE + 1], session[2 * SESSION_ID_SIZE + 1];
+    to_hex(start->secret, START_SECRET_SIZE, secret);
+    to_hex(start->session_id, SESSION_ID_SIZE, session);
+    int length = snprintf(
+        line, capacity, START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu\n",
+        secret, session, start->remote_sends ? "send" : "receive", start->first_port,
+        start->last_port, start->lanes, (unsigned long long)start->limit_bps);
+    wipe(secret, sizeof(secret));
+    return fits(length, capacity);
+}
+
+size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line, size_t capacity)
+{
+    return fits(snprintf(line, capacity, ANSWER "version=%s port=%u address=%s\n", answer->version,
+                         answer->port, answer->address[0] ? answer->address : "none"),
+                capacity);
+}
+
+size_t bootstrap_write_error(const struct error *error, char *line, size_t capacity)
+{
+    return fits(
+        snprintf(line, capacity, FAILURE "%s %s\n", error_kind_name(error->kind), error->text),
+        capacity);
+}
+
+/* ---- reading ---- */
+
+/* The next "key=value" of the line, both cut out in place. */
+static bool next_pair(char **rest, char **key, char **value)
+{
+    char *word;
+    while ((word = strsep(rest, " \t\r")) != NULL) {
+        char *equals = strchr(word, '=');
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        *key = word;
+        *value = equals + 1;
+        return true;
+    }
+    return false;
+}
+
+static bool read_ports(const char *value, struct bootstrap_start *start)
+{
+    unsigned first, last;
+    char rest;
+    if (sscanf(value, "%5u-%5u%c", &first, &last, &rest) != 2 || first == 0 || first > last ||
+        last > 65535)
+        return false;
+    start->first_port = (uint16_t)first;
+    start->last_port = (uint16_t)last;
+    return true;
+}
+
+static bool read_number(const char *value, uint64_t limit, uint64_t *number)
+{
+    return parse_unsigned(value, limit, number, NULL);
+}
+
+/* One key of the start line; returns the bit that stands for it, 0 when it is unknown or bad. */
+static unsigned read_start_pair(struct bootstrap_start *start, const char *key, const char *value)
+{
+    uint64_t number = 0;
+    if (strcmp(key, "secret") == 0)
+        return from_hex(value, start->secret, START_SECRET_SIZE) ? 1 : 0;
+    if (strcmp(key, "session") == 0)
+        return from_hex(value, start->session_id, SESSION_ID_SIZE) ? 2 : 0;
+    if (strcmp(key, "role") == 0) {
+        start->remote_sends = strcmp(value, "send") == 0;
+        return start->remote_sends || strcmp(value, "receive") == 0 ? 4 : 0;
+    }
+    if (strcmp(key, "ports") == 0)
+        return read_ports(value, start) ? 8 : 0;
+    if (strcmp(key, "lanes") == 0 && read_number(value, 16, &number))
+        start->lanes = (unsigned)number;
+    if (strcmp(key, "limit") == 0 && read_number(value, UINT64_MAX, &number))
+        start->limit_bps = number;
+    return 0;
+}
+
+bool bootstrap_read_start(struct bootstrap_start *start, const char *line, struct error *error)
+{
+    char copy[BOOTSTRAP_LINE_MAX];
+    memset(start, 0, sizeof(*start));
+    if (strncmp(line, START, strlen(START)) != 0 ||
+        (size_t)snprintf(copy, sizeof(copy), "%s", line + strlen(START)) >= sizeof(copy))
+        return error_set(error, ERROR_PROTOCOL,
+                         "expected a start line on stdin; this command is run by petrel itself");
+    char *rest = copy, *key, *value;
+    unsigned seen = 0;
+    while (next_pair(&rest, &key, &value))
+        seen |= read_start_pair(start, key, value);
+    wipe(copy, sizeof(copy));
+    if (seen != 15)
+        return error_set(error, ERROR_PROTOCOL, "the start line lacks a key or holds a bad value");
+    return true;
+}
+
+bool bootstrap_is_answer(const char *line)
+{
+    return strncmp(line, ANSWER, strlen(ANSWER)) == 0 ||
+           strncmp(line, FAILURE, strlen(FAILURE)) == 0;
+}
+
+static bool read_error(const char *text, struct error *error)
+{
+    size_t length = strcspn(text, " ");
+    enum error_kind kind = ERROR_PEER;
+    for (unsigned i = 1; i < ERROR_KIND_COUNT; i++) {
+        const char *name = error_kind_name((enum error_kind)i);
+        if (strlen(name) == length && memcmp(name, text, length) == 0)
+            kind = (enum error_kind)i;
+    }
+    return error_set(error, kind, "%s", text[length] == ' ' ? text + length + 1 : "it failed");
+}
+
+bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, struct error *error)
+{
+    memset(answer, 0, sizeof(*answer));
+    if (strncmp(line, FAILURE, strlen(FAILURE)) == 0)
+        return read_error(line + strlen(FAILURE), error);
+    char copy[BOOTSTRAP_LINE_MAX];
+    if (strncmp(line, ANSWER, strlen(ANSWER)) != 0 ||
+        (size_t)snprintf(copy, sizeof(copy), "%s", line + strlen(ANSWER)) >= sizeof(copy))
+        return error_set(error, ERROR_PROTOCOL, "the far end's answer is not understood");
+    char *rest = copy, *key, *value;
+    while (next_pair(&rest, &key, &value)) {
+        uint64_t number;
+        if (strcmp(key, "version") == 0)
+            snprintf(answer->version, sizeof(answer->version), "%s", value);
+        else if (strcmp(key, "port") == 0 && read_number(value, 65535, &number))
+            answer->port = (uint16_t)number;
+        else if (strcmp(key, "address") == 0 && strcmp(value, "none") != 0)
+            snprintf(answer->address, sizeof(answer->address), "%s", value);
+    }
+    if (answer->port == 0)
+        return error_set(error, ERROR_PROTOCOL, "the far end's answer names no port");
+    return true;
+}

@@ -1,0 +1,43 @@
+/* The two lines that start a session through SSH: what the client tells the far end on stdin, and
+ * what the far end answers on stdout. Pure text; docs/protocol.md, "Start through SSH". */
+#ifndef PETREL_CLI_BOOTSTRAP_H
+#define PETREL_CLI_BOOTSTRAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "crypto/handshake.h"
+
+#define BOOTSTRAP_LINE_MAX 1024
+
+struct bootstrap_start {
+    uint8_t secret[START_SECRET_SIZE];
+    uint8_t session_id[SESSION_ID_SIZE];
+    bool remote_sends;
+    uint16_t first_port, last_port;
+    unsigned lanes;
+    uint64_t limit_bps;
+};
+
+struct bootstrap_answer {
+    char version[32];
+    uint16_t port;
+    char address[64]; /* as in SSH_CONNECTION; "" if unknown */
+};
+
+/* "petrel-start key=value ...\n". Both return the length, 0 if it does not fit. */
+size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, size_t capacity);
+size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line, size_t capacity);
+size_t bootstrap_write_error(const struct error *error, char *line, size_t capacity);
+
+/* `line` without its newline. False with ERROR_PROTOCOL when it is not such a line or lacks a
+ * key; unknown keys are skipped. */
+bool bootstrap_read_start(struct bootstrap_start *start, const char *line, struct error *error);
+/* False also when the line is the far end's error: then that is the error. */
+bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, struct error *error);
+/* True when the line is for us: an answer or an error, not a shell's banner. */
+bool bootstrap_is_answer(const char *line);
+
+#endif

@@ -1,0 +1,9 @@
+/* petrel's commands: one file each, one row each in main.c's table. Each returns an exit code and
+ * prints what it has to say. argv[0] is the command's name. */
+#ifndef PETREL_CLI_COMMANDS_H
+#define PETREL_CLI_COMMANDS_H
+
+int command_copy(int argc, char **argv);
+int command_remote(int argc, char **argv); /* the far end of a copy, started through ssh */
+
+#endif

@@ -1,0 +1,214 @@
+/* petrel copy: files and trees to or from a host that ssh reaches. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/copy_options.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+#include "cli/report.h"
+#include "cli/run_transfer.h"
+#include "tree/sink.h"
+#include "tree/source.h"
+#include "version.h"
+
+#define OPEN_TIMEOUT_NS (10 * NS_PER_S)
+#define REMOTE_END_NS (3 * NS_PER_S)
+
+struct copy {
+    struct copy_options options;
+    struct transfer_request request;
+    struct file_source *source; /* until the transfer has taken it */
+    struct ssh_channel channel;
+    struct bootstrap_start start;
+    struct report *report;
+    const volatile int *stop;
+};
+
+/* ---- what is asked for ---- */
+
+static bool prepare_push(struct copy *copy, struct error *error)
+{
+    const struct copy_options *options = &copy->options;
+    const char **paths = calloc(options->source_count, sizeof(*paths));
+    if (paths == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for the sources");
+    for (size_t i = 0; i < options->source_count; i++)
+        paths[i] = options->sources[i].path;
+    copy->source = file_source_new_push(paths, options->source_count, &copy->request, error);
+    free(paths);
+    return copy->source != NULL;
+}
+
+static bool prepare_pull(struct copy *copy, struct error *error)
+{
+    copy->request.flags |= TRANSFER_WILDCARDS;
+    for (size_t i = 0; i < copy->options.source_count; i++) {
+        if (!transfer_request_add(&copy->request, copy->options.sources[i].path, false))
+            return error_set(error, ERROR_USAGE, "too many sources, or a name that is too long");
+    }
+    return true;
+}
+
+static bool prepare(struct copy *copy, struct error *error)
+{
+    const struct copy_options *options = &copy->options;
+    const char *path = options->destination.path;
+    size_t length = strlen(path);
+    copy->request.flags = TRANSFER_QUICK_CHECK;
+    if (options->make_path)
+        copy->request.flags |= TRANSFER_MAKE_PATH;
+    if (options->follow_links)
+        copy->request.flags |= TRANSFER_FOLLOW_LINKS;
+    if (options->dry_run)
+        copy->request.flags |= TRANSFER_DRY_RUN;
+    if (options->source_count > 1 || (length > 0 && path[length - 1] == '/'))
+        copy->request.flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
+    copy->request.destination = strdup(path);
+    if (copy->request.destination == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for the destination");
+    return options->push ? prepare_push(copy, error) : prepare_pull(copy, error);
+}
+
+static bool open_storage(void *context, const struct transfer_request *request,
+                         struct storage *storage, struct error *error)
+{
+    struct copy *copy = context;
+    (void)request;
+    *storage = (struct storage){0};
+    if (copy->options.push) {
+        storage->source = copy->source;
+        storage->source_ops = &file_source_ops;
+        copy->source = NULL;
+        return true;
+    }
+    storage->sink = file_sink_new();
+    storage->sink_ops = &file_sink_ops;
+    return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
+}
+
+/* ---- the far end ---- */
+
+static bool start_remote(struct copy *copy, struct error *error)
+{
+    const struct copy_options *options = &copy->options;
+    copy->start = (struct bootstrap_start){.remote_sends = !options->push,
+                                           .first_port = options->first_port,
+                                           .last_port = options->last_port,
+                                           .lanes = options->lanes,
+                                           .limit_bps = options->limit_bps};
+    if (!random_bytes(copy->start.secret, START_SECRET_SIZE, error) ||
+        !random_bytes(copy->start.session_id, SESSION_ID_SIZE, error))
+        return false;
+    if (!ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, error))
+        return false;
+    if (copy->channel.address_count == 0)
+        return error_set(error, ERROR_UNREACHABLE,
+                         "%s is reached through a jump host and has no public address, so no UDP "
+                         "can go there",
+                         options->host);
+    return true;
+}
+
+/* Adds what a user can do about it. */
+static void advise(const struct copy *copy, struct error *error)
+{
+    if (error->kind != ERROR_UNREACHABLE)
+        return;
+    struct error plain = *error;
+    error_clear(error);
+    error_set(error, ERROR_UNREACHABLE,
+              "%s: open UDP ports %u-%u on %s (or name open ones with "
+              "--udp-ports)",
+              plain.text, copy->options.first_port, copy->options.last_port, copy->options.host);
+}
+
+static bool run(struct copy *copy, struct transfer_progress *progress, char *hint,
+                size_t hint_capacity, struct error *error)
+{
+    const struct copy_options *options = &copy->options;
+    struct transfer_run run = {.transfer = {.client = true,
+                                            .role = options->push ? ROLE_SENDER : ROLE_RECEIVER,
+                                            .request = &copy->request,
+                                            .open_storage = open_storage,
+                                            .open_context = copy,
+                                            .on_event = report_event,
+                                            .event_context = copy->report},
+                               .driver = {.candidate_count = copy->channel.address_count,
+                                          .lanes = options->lanes,
+                                          .limit_bps = options->limit_bps,
+                                          .open_timeout_ns = OPEN_TIMEOUT_NS,
+                                          .stop = copy->stop,
+                                          .watch_fd = -1},
+                               .on_tick = report_tick,
+                               .tick_context = copy->report};
+    memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
+    memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
+    memcpy(run.driver.candidates, copy->channel.addresses, sizeof(run.driver.candidates));
+    wipe(copy->start.secret, START_SECRET_SIZE);
+    bool good = transfer_run(&run, progress, hint, hint_capacity, error);
+    wipe(run.driver.secret, START_SECRET_SIZE);
+    return good;
+}
+
+static int finish(struct copy *copy, const struct transfer_progress *progress,
+                  const struct error *error, const char *hint)
+{
+    int code = exit_code_of(error->kind);
+    if (error->kind == ERROR_NONE && progress->files_failed > 0)
+        code = EXIT_PARTIAL;
+    report_end(copy->report, progress, error, hint, code);
+    return code;
+}
+
+static int copy_files(struct copy *copy)
+{
+    struct error error = {0};
+    struct transfer_progress progress = {0};
+    char hint[256] = "";
+    bool good = prepare(copy, &error) && start_remote(copy, &error);
+    copy->stop = interrupt_watch();
+    if (good && !run(copy, &progress, hint, sizeof(hint), &error))
+        advise(copy, &error);
+    ssh_close(&copy->channel, REMOTE_END_NS);
+    return finish(copy, &progress, &error, hint);
+}
+
+int command_copy(int argc, char **argv)
+{
+    struct copy copy = {.channel = {.to_remote = -1, .from_remote = -1}};
+    struct error error = {0};
+    uint64_t started_ns = driver_now();
+    if (!copy_options_parse(&copy.options, argc, argv, &error)) {
+        fprintf(stderr, "petrel: %s\n", error.text);
+        return EXIT_USAGE;
+    }
+    if (copy.options.help || copy.options.version) {
+        if (copy.options.version)
+            printf("petrel %s\n", PETREL_VERSION);
+        else
+            copy_options_print_help();
+        return EXIT_OK;
+    }
+    struct report_options report = {.quiet = copy.options.quiet,
+                                    .dry_run = copy.options.dry_run,
+                                    .push = copy.options.push,
+                                    .verbose = copy.options.verbose,
+                                    .json = copy.options.json,
+                                    .host = copy.options.host,
+                                    .command_start_ns = started_ns};
+    int code = EXIT_FILE_IO;
+    copy.report = report_new(&report, &error);
+    if (copy.report != NULL)
+        code = copy_files(&copy);
+    else
+        fprintf(stderr, "petrel: %s\n", error.text);
+    report_free(copy.report);
+    if (copy.source != NULL)
+        file_source_ops.close(copy.source);
+    transfer_request_release(&copy.request);
+    copy_options_release(&copy.options);
+    return code;
+}

@@ -1,0 +1,218 @@
+#include "cli/copy_options.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+#define PORT_FIRST 60000
+#define PORT_LAST 61000
+
+/* ---- options that ssh gets ---- */
+
+static bool pass(void *target, const char *name, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    struct option_list *list = &options->ssh.passed;
+    const char **values = realloc(list->values, (list->count + 2) * sizeof(*values));
+    if (values == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for ssh's options");
+    list->values = values;
+    values[list->count++] = name;
+    if (value != NULL)
+        values[list->count++] = value;
+    return true;
+}
+
+static bool pass_identity(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-i", value, error);
+}
+
+static bool pass_config(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-F", value, error);
+}
+
+static bool pass_jump(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-J", value, error);
+}
+
+static bool pass_option(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-o", value, error);
+}
+
+/* ---- options with a form of their own ---- */
+
+static bool parse_lanes(void *target, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    uint64_t lanes = 0;
+    if (strcmp(value, "auto") != 0 && (!parse_unsigned(value, 16, &lanes, NULL) || lanes == 0))
+        return error_set(error, ERROR_USAGE, "--lanes takes auto or a number from 1 to 16, not %s",
+                         value);
+    options->lanes = (unsigned)lanes;
+    return true;
+}
+
+static bool parse_ports(void *target, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    unsigned first, last;
+    char rest;
+    int read = sscanf(value, "%5u-%5u%c", &first, &last, &rest);
+    if (read == 1 && strchr(value, '-') == NULL)
+        last = first;
+    else if (read != 2)
+        first = last = 0;
+    if (first == 0 || first > last || last > 65535)
+        return error_set(error, ERROR_USAGE,
+                         "--udp-ports takes a port or a range such as 60000-61000, not %s", value);
+    options->first_port = (uint16_t)first;
+    options->last_port = (uint16_t)last;
+    return true;
+}
+
+#define FIELD(name) offsetof(struct copy_options, name)
+
+static const struct option table[] = {
+    {'P', NULL, OPTION_TEXT, FIELD(ssh.port), "PORT", "port that sshd listens on", NULL},
+    {'i', NULL, OPTION_CUSTOM, 0, "FILE", "identity file for ssh", pass_identity},
+    {'F', NULL, OPTION_CUSTOM, 0, "FILE", "ssh's configuration file", pass_config},
+    {'J', NULL, OPTION_CUSTOM, 0, "HOST", "jump host for ssh", pass_jump},
+    {'o', NULL, OPTION_CUSTOM, 0, "OPTION", "any option of ssh", pass_option},
+    {'4', NULL, OPTION_FLAG, FIELD(ipv4), NULL, "IPv4 only", NULL},
+    {'6', NULL, OPTION_FLAG, FIELD(ipv6), NULL, "IPv6 only", NULL},
+    {'B', NULL, OPTION_FLAG, FIELD(batch), NULL, "never ask (ssh's BatchMode)", NULL},
+    {'S', NULL, OPTION_TEXT, FIELD(ssh.program), "PROGRAM", "program to use for ssh", NULL},
+    {'e', "rsh", OPTION_TEXT, FIELD(ssh.command), "COMMAND", "command to use for ssh, as in rsync",
+     NULL},
+    {0, "remote-petrel", OPTION_TEXT, FIELD(ssh.remote_petrel), "COMMAND",
+     "how to run petrel over there, e.g. 'sudo -n petrel'", NULL},
+    {0, "install", OPTION_FLAG, FIELD(install), NULL,
+     "send petrel to the host first where it is missing", NULL},
+    {'L', "copy-links", OPTION_FLAG, FIELD(follow_links), NULL,
+     "follow symbolic links inside trees", NULL},
+    {0, "mkpath", OPTION_FLAG, FIELD(make_path), NULL, "make the destination's missing folders",
+     NULL},
+    {'n', "dry-run", OPTION_FLAG, FIELD(dry_run), NULL, "say what would be sent, send nothing",
+     NULL},
+    {0, "lanes", OPTION_CUSTOM, 0, "auto|N", "parallel UDP lanes, 1 to 16", parse_lanes},
+    {0, "udp-ports", OPTION_CUSTOM, 0, "A-B", "UDP ports over there (60000-61000)", parse_ports},
+    {0, "limit", OPTION_RATE, FIELD(limit_bps), "RATE", "send no faster, e.g. 200Mbit or 25MB",
+     NULL},
+    {0, "json", OPTION_OPTIONAL, FIELD(json), "FILE",
+     "events as JSON, one a line, to stdout or FILE", NULL},
+    {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
+    {'v', "verbose", OPTION_COUNT, FIELD(verbose), NULL, "name each file", NULL},
+    {'r', "recursive", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {'p', "preserve", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {'t', "times", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {0, "version", OPTION_FLAG, FIELD(version), NULL, "print the version", NULL},
+    {'h', "help", OPTION_FLAG, FIELD(help), NULL, "print this help", NULL},
+    {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
+};
+
+void copy_options_print_help(void)
+{
+    options_print_help(table);
+}
+
+void copy_options_release(struct copy_options *options)
+{
+    for (size_t i = 0; i < options->source_count; i++)
+        operand_release(&options->sources[i]);
+    free(options->sources);
+    operand_release(&options->destination);
+    option_list_release(&options->ssh.passed);
+    *options = (struct copy_options){0};
+}
+
+/* ---- operands ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return (a == NULL && b == NULL) || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static bool check_sides(struct copy_options *options, struct error *error)
+{
+    size_t remote = 0;
+    const struct operand *first = &options->sources[0];
+    for (size_t i = 0; i < options->source_count; i++)
+        remote += options->sources[i].remote;
+    options->push = options->destination.remote;
+    if (options->push && remote > 0)
+        return error_set(error, ERROR_USAGE,
+                         "both sides are remote; run petrel on one of the two hosts, e.g. ssh %s "
+                         "petrel ...",
+                         first->remote ? first->host : options->destination.host);
+    if (!options->push && remote == 0)
+        return error_set(error, ERROR_USAGE,
+                         "neither side is remote; write one as host:path (for local copies use cp; "
+                         "a local name with a colon is written ./a:b)");
+    if (!options->push && remote < options->source_count)
+        return error_set(error, ERROR_USAGE,
+                         "some sources are local and some remote; copy them in "
+                         "two runs");
+    for (size_t i = 1; !options->push && i < options->source_count; i++) {
+        if (!same_text(options->sources[i].host, first->host) ||
+            !same_text(options->sources[i].port, first->port))
+            return error_set(error, ERROR_USAGE,
+                             "the sources are on different hosts (%s, %s); copy them in two runs",
+                             first->host, options->sources[i].host);
+    }
+    const struct operand *far = options->push ? &options->destination : first;
+    options->host = far->host;
+    if (far->port != NULL)
+        options->ssh.port = far->port;
+    return true;
+}
+
+static bool take_operands(struct copy_options *options, const char **words, size_t count,
+                          struct error *error)
+{
+    if (count < 2)
+        return error_set(error, ERROR_USAGE,
+                         "petrel copy needs a source and a destination: petrel "
+                         "copy FILE... [user@]host:DIR");
+    options->sources = calloc(count - 1, sizeof(*options->sources));
+    if (options->sources == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for operands");
+    for (size_t i = 0; i + 1 < count; i++) {
+        if (!operand_parse(&options->sources[i], words[i], error))
+            return false;
+        options->source_count++;
+    }
+    return operand_parse(&options->destination, words[count - 1], error) &&
+           check_sides(options, error);
+}
+
+static bool pass_flags(struct copy_options *options, struct error *error)
+{
+    if (options->ipv4 && options->ipv6)
+        return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
+    return (!options->ipv4 || pass(options, "-4", NULL, error)) &&
+           (!options->ipv6 || pass(options, "-6", NULL, error)) &&
+           (!options->batch || pass(options, "-oBatchMode=yes", NULL, error));
+}
+
+bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
+{
+    *options = (struct copy_options){.first_port = PORT_FIRST, .last_port = PORT_LAST};
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
+    if (words == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for operands");
+    size_t count;
+    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    if (good && !options->help && !options->version)
+        good = take_operands(options, words, count, error) && pass_flags(options, error);
+    free(words);
+    if (!good)
+        copy_options_release(options);
+    return good;
+}

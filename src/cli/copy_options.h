@@ -1,0 +1,30 @@
+/* The options of petrel copy, and the words that are no options. */
+#ifndef PETREL_CLI_COPY_OPTIONS_H
+#define PETREL_CLI_COPY_OPTIONS_H
+
+#include <stdint.h>
+
+#include "cli/operand.h"
+#include "cli/ssh_start.h"
+
+struct copy_options {
+    struct ssh_options ssh;
+    bool quiet, dry_run, make_path, follow_links, install, ipv4, ipv6, batch, help, version;
+    int verbose;
+    unsigned lanes; /* 0: auto */
+    uint16_t first_port, last_port;
+    uint64_t limit_bps;
+    const char *json; /* NULL: off; "": to stdout; else a file */
+    struct operand *sources;
+    size_t source_count;
+    struct operand destination;
+    bool push;        /* the destination is remote */
+    const char *host; /* borrowed from an operand */
+};
+
+/* Parses and checks everything that can be checked before anything starts. */
+bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error);
+void copy_options_release(struct copy_options *options);
+void copy_options_print_help(void);
+
+#endif

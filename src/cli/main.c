@@ -1,0 +1,95 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/copy_options.h"
+#include "cli/exit_code.h"
+#include "version.h"
+
+struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help; /* NULL: not shown */
+};
+
+static int command_help(int argc, char **argv);
+static int command_version(int argc, char **argv);
+
+static const struct command commands[] = {
+    {"copy", command_copy, "copy files and trees to or from a host (the word may be left out)"},
+    {"help", command_help, "this text"},
+    {"version", command_version, "print the version"},
+    {"remote", command_remote, NULL},
+};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static int command_version(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("petrel %s\n", PETREL_VERSION);
+    return EXIT_OK;
+}
+
+static int command_help(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    printf("petrel copies files over long, lossy or fast networks, verified end to end.\n\n"
+           "  petrel FILE... [user@]host:PATH      send\n"
+           "  petrel [user@]host:FILE... PATH      fetch\n\nCommands:\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (commands[i].help != NULL)
+            printf("  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+    printf("\nOptions of copy:\n");
+    copy_options_print_help();
+    return EXIT_OK;
+}
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+/* A first word that is nearly a command, and no file or remote name, is a mistyped command. */
+static const char *mistyped(int argc, char **argv)
+{
+    const char *names[COMMAND_COUNT + 1];
+    size_t count = 0;
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (commands[i].help != NULL)
+            names[count++] = commands[i].name;
+    }
+    names[count] = NULL;
+    if (argc > 2 && strpbrk(argv[1], ":/.") != NULL)
+        return NULL;
+    return nearest_name(argv[1], names);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        command_help(argc, argv);
+        return EXIT_USAGE;
+    }
+    const struct command *command = find_command(argv[1]);
+    if (command != NULL)
+        return command->run(argc - 1, argv + 1);
+    if (argc == 2 && strcmp(argv[1], "--version") == 0)
+        return command_version(argc, argv);
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return command_help(argc, argv);
+    const char *near =
+        argv[1][0] != '-' && argc < 4 && strchr(argv[1], ':') == NULL ? mistyped(argc, argv) : NULL;
+    if (near != NULL && argc < 3) {
+        fprintf(stderr, "petrel: there is no command %s; did you mean petrel %s?\n", argv[1], near);
+        return EXIT_USAGE;
+    }
+    return command_copy(argc, argv);
+}

@@ -1,0 +1,128 @@
+#include "cli/operand.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEME "scp://"
+
+void operand_release(struct operand *operand)
+{
+    free(operand->host);
+    free(operand->port);
+    free(operand->path);
+    *operand = (struct operand){0};
+}
+
+static char *copy_of(const char *start, size_t length)
+{
+    char *copy = malloc(length + 1);
+    if (copy != NULL) {
+        memcpy(copy, start, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+/* Splits "[user@]host" or "[user@][v6]" off `word`; returns what follows it, NULL if malformed. */
+static const char *take_host(struct operand *operand, const char *word, const char *stops)
+{
+    const char *host = word;
+    size_t before = strcspn(word, "[:/");
+    const char *at = memchr(word, '@', before);
+    if (at != NULL)
+        host = at + 1;
+    size_t user = (size_t)(host - word);
+    const char *end;
+    size_t length;
+    if (*host == '[') {
+        const char *close = strchr(host, ']');
+        if (close == NULL)
+            return NULL;
+        host++;
+        length = (size_t)(close - host);
+        end = close + 1;
+    } else {
+        length = strcspn(host, stops);
+        end = host + length;
+    }
+    if (length == 0)
+        return NULL;
+    operand->host = malloc(user + length + 1);
+    if (operand->host == NULL)
+        return NULL;
+    memcpy(operand->host, word, user);
+    memcpy(operand->host + user, host, length);
+    operand->host[user + length] = '\0';
+    return end;
+}
+
+static bool check_host(const struct operand *operand, const char *word, struct error *error)
+{
+    const char *at = strrchr(operand->host, '@');
+    const char *name = at != NULL ? at + 1 : operand->host;
+    if (operand->host[0] == '-' || name[0] == '-')
+        return error_set(error, ERROR_USAGE,
+                         "%s: a host name cannot begin with '-'; write a local file as ./%s", word,
+                         word);
+    return true;
+}
+
+static bool parse_url(struct operand *operand, const char *word, struct error *error)
+{
+    const char *rest = take_host(operand, word + strlen(SCHEME), ":/");
+    if (rest == NULL)
+        return error_set(error, ERROR_USAGE, "%s: expected scp://[user@]host[:port]/path", word);
+    if (*rest == ':') {
+        size_t digits = strspn(rest + 1, "0123456789");
+        if (digits == 0 || digits > 5)
+            return error_set(error, ERROR_USAGE, "%s: the port is not a number", word);
+        operand->port = copy_of(rest + 1, digits);
+        rest += 1 + digits;
+    }
+    if (*rest != '\0' && *rest != '/')
+        return error_set(error, ERROR_USAGE, "%s: expected scp://[user@]host[:port]/path", word);
+    if (*rest == '/')
+        rest++;
+    operand->path = copy_of(rest, strlen(rest));
+    return check_host(operand, word, error);
+}
+
+static bool is_remote(const char *word)
+{
+    if (word[0] == ':')
+        return false;
+    size_t stop = strcspn(word, ":/[");
+    if (word[stop] != '[')
+        return word[stop] == ':';
+    /* Brackets count only where a host may stand: at the start or after user@. */
+    if (stop > 0 && word[stop - 1] != '@')
+        return false;
+    const char *close = strchr(word + stop, ']');
+    return close != NULL && close[1] == ':';
+}
+
+bool operand_parse(struct operand *operand, const char *word, struct error *error)
+{
+    *operand = (struct operand){0};
+    bool good = true;
+    if (strncmp(word, SCHEME, strlen(SCHEME)) == 0) {
+        operand->remote = true;
+        good = parse_url(operand, word, error);
+    } else if (is_remote(word)) {
+        operand->remote = true;
+        const char *rest = take_host(operand, word, ":");
+        if (rest == NULL || *rest != ':')
+            return error_set(error, ERROR_USAGE, "%s: expected [user@]host:path", word);
+        operand->path = copy_of(rest + 1, strlen(rest + 1));
+        good = check_host(operand, word, error);
+    } else {
+        operand->path = copy_of(word, strlen(word));
+        if (word[0] == '\0')
+            good = error_set(error, ERROR_USAGE, "an empty name is no file");
+    }
+    if (good && operand->path == NULL)
+        good = error_set(error, ERROR_MEMORY, "no memory for %s", word);
+    if (!good)
+        operand_release(operand);
+    return good;
+}

@@ -1,0 +1,22 @@
+/* A source or destination as the user writes it: local path, [user@]host:path, or
+ * scp://[user@]host[:port]/path. */
+#ifndef PETREL_CLI_OPERAND_H
+#define PETREL_CLI_OPERAND_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+struct operand {
+    bool remote;
+    char *host; /* as given to ssh: [user@]host, without IPv6 brackets */
+    char *port; /* scp:// only, else NULL */
+    char *path; /* "" for the remote home */
+};
+
+/* A word is remote when a colon comes before any slash (scp's rule); "./a:b" is local. A host that
+ * begins with '-' is refused. */
+bool operand_parse(struct operand *operand, const char *word, struct error *error);
+void operand_release(struct operand *operand);
+
+#endif

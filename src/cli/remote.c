@@ -1,0 +1,162 @@
+/* petrel remote: the far end of a copy. Started by ssh, told its secret on stdin, it answers with
+ * one line on stdout and serves one session. It ends when the session ends, or 3 seconds after the
+ * SSH channel did. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/bootstrap.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+#include "cli/run_transfer.h"
+#include "tree/sink.h"
+#include "tree/source.h"
+#include "version.h"
+
+#define SECRET_LIFE_NS (60 * NS_PER_S)
+#define CHANNEL_GRACE_NS (3 * NS_PER_S)
+
+struct remote {
+    struct bootstrap_start start;
+    uint64_t channel_ended_ns; /* 0: still open */
+};
+
+static bool read_line(char *line, size_t capacity)
+{
+    size_t length = 0;
+    char byte;
+    while (length + 1 < capacity && read(STDIN_FILENO, &byte, 1) == 1) {
+        if (byte == '\n') {
+            line[length] = '\0';
+            return true;
+        }
+        line[length++] = byte;
+    }
+    return false;
+}
+
+static void say(const char *line, size_t length)
+{
+    ssize_t written = write(STDOUT_FILENO, line, length);
+    (void)written; /* a client that is gone shows in the handshake */
+}
+
+static int refuse(const struct error *error)
+{
+    char line[BOOTSTRAP_LINE_MAX];
+    say(line, bootstrap_write_error(error, line, sizeof(line)));
+    return exit_code_of(error->kind);
+}
+
+/* "client-address client-port server-address server-port" */
+static void server_address(char *address, size_t capacity)
+{
+    const char *connection = getenv("SSH_CONNECTION");
+    char server[64];
+    address[0] = '\0';
+    if (connection != NULL && sscanf(connection, "%*s %*s %63s", server) == 1)
+        snprintf(address, capacity, "%s", server);
+}
+
+static bool open_storage(void *context, const struct transfer_request *request,
+                         struct storage *storage, struct error *error)
+{
+    const struct remote *remote = context;
+    *storage = (struct storage){0};
+    if (remote->start.remote_sends) {
+        struct file_source *source = file_source_new_pull(request, error);
+        if (source == NULL)
+            return false;
+        storage->source = source;
+        storage->source_ops = &file_source_ops;
+        storage->names = file_source_names(source);
+        return true;
+    }
+    storage->sink = file_sink_new();
+    storage->sink_ops = &file_sink_ops;
+    return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
+}
+
+static bool on_channel(void *context, int fd)
+{
+    struct remote *remote = context;
+    char bytes[256];
+    if (read(fd, bytes, sizeof(bytes)) > 0)
+        return true;
+    remote->channel_ended_ns = driver_now();
+    return false;
+}
+
+static bool channel_is_gone(void *context)
+{
+    const struct remote *remote = context;
+    return remote->channel_ended_ns != 0 &&
+           driver_now() > remote->channel_ended_ns + CHANNEL_GRACE_NS;
+}
+
+static bool answer(const struct udp_listener *listener)
+{
+    struct bootstrap_answer answer = {.port = udp_listener_port(listener)};
+    snprintf(answer.version, sizeof(answer.version), "%s", PETREL_VERSION);
+    server_address(answer.address, sizeof(answer.address));
+    char line[BOOTSTRAP_LINE_MAX];
+    size_t length = bootstrap_write_answer(&answer, line, sizeof(line));
+    say(line, length);
+    return length > 0;
+}
+
+static int serve(struct remote *remote, struct udp_listener *listener)
+{
+    struct error error = {0};
+    struct transfer_run run = {
+        .transfer = {.client = false,
+                     .role = remote->start.remote_sends ? ROLE_SENDER : ROLE_RECEIVER,
+                     .open_storage = open_storage,
+                     .open_context = remote},
+        .driver = {.listener = listener,
+                   .lanes = remote->start.lanes,
+                   .limit_bps = remote->start.limit_bps,
+                   .open_timeout_ns = SECRET_LIFE_NS,
+                   .stop = interrupt_watch(),
+                   .watch_fd = STDIN_FILENO,
+                   .on_watch = on_channel,
+                   .watch_context = remote},
+        .should_give_up = channel_is_gone,
+        .give_up_context = remote,
+        .give_up_text = "the SSH session ended"};
+    memcpy(run.driver.secret, remote->start.secret, START_SECRET_SIZE);
+    memcpy(run.driver.session_id, remote->start.session_id, SESSION_ID_SIZE);
+    wipe(remote->start.secret, START_SECRET_SIZE);
+    struct transfer_progress progress;
+    bool good = transfer_run(&run, &progress, NULL, 0, &error);
+    wipe(run.driver.secret, START_SECRET_SIZE);
+    if (!good)
+        return exit_code_of(error.kind);
+    return progress.files_failed > 0 ? EXIT_PARTIAL : EXIT_OK;
+}
+
+int command_remote(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    struct remote remote = {.channel_ended_ns = 0};
+    struct error error = {0};
+    char line[BOOTSTRAP_LINE_MAX];
+    if (!read_line(line, sizeof(line)))
+        error_set(&error, ERROR_PROTOCOL, "no start line came on stdin");
+    else
+        bootstrap_read_start(&remote.start, line, &error);
+    wipe(line, sizeof(line));
+    if (error.kind != ERROR_NONE)
+        return refuse(&error);
+    struct udp_listener *listener =
+        driver_listen(remote.start.first_port, remote.start.last_port, 1, &error);
+    if (listener == NULL)
+        return refuse(&error);
+    int code = answer(listener) ? serve(&remote, listener) : EXIT_PROTOCOL;
+    udp_listener_free(listener);
+    return code;
+}

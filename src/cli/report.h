@@ -1,0 +1,36 @@
+/* What a user sees of a copy: the progress line, a line per file with -v, JSON events, the summary.
+ *
+ * People read stderr, programs stdout: nothing but JSON ever goes to stdout. Everything that came
+ * from the peer is escaped before it is printed.
+ */
+#ifndef PETREL_CLI_REPORT_H
+#define PETREL_CLI_REPORT_H
+
+#include "transfer/transfer.h"
+
+struct report_options {
+    bool quiet, dry_run, push;
+    int verbose;
+    const char *json; /* NULL: none; "": stdout; else a file */
+    const char *host; /* as the user wrote it */
+    uint64_t command_start_ns;
+};
+
+struct report;
+
+/* NULL when the JSON file cannot be written. Options are copied, their texts borrowed. */
+struct report *report_new(const struct report_options *options, struct error *error);
+void report_free(struct report *report);
+
+/* Callbacks for a transfer_run; `context` is the report. */
+void report_event(void *context, const struct transfer_event *event);
+void report_tick(void *context, const struct transfer_progress *progress);
+
+/* The end: summary, or the error. `hint` is "" or a line of advice. */
+void report_end(struct report *report, const struct transfer_progress *progress,
+                const struct error *error, const char *hint, int exit_code);
+/* A line for people on stderr, prefixed "petrel: ", clear of the progress line. */
+void report_line(struct report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,161 @@
+#include "cli/run_transfer.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+struct runner {
+    struct transfer_run *run;
+    struct transfer *transfer;
+    struct driver *driver;
+    pthread_mutex_t lock;
+    pthread_cond_t work_came;
+    bool has_work;
+    bool gave_up;
+};
+
+/* ---- the disk thread ---- */
+
+static void wake_disk(void *context)
+{
+    struct runner *runner = context;
+    pthread_mutex_lock(&runner->lock);
+    runner->has_work = true;
+    pthread_cond_signal(&runner->work_came);
+    pthread_mutex_unlock(&runner->lock);
+}
+
+static void wake_network(void *context)
+{
+    struct runner *runner = context;
+    driver_wake(runner->driver);
+}
+
+static void *disk_thread(void *context)
+{
+    struct runner *runner = context;
+    struct work *work = transfer_work(runner->transfer);
+    for (;;) {
+        enum work_result result = work_step(work);
+        if (result == WORK_ENDED)
+            return NULL;
+        if (result == WORK_DID)
+            continue;
+        pthread_mutex_lock(&runner->lock);
+        while (!runner->has_work)
+            pthread_cond_wait(&runner->work_came, &runner->lock);
+        runner->has_work = false;
+        pthread_mutex_unlock(&runner->lock);
+    }
+}
+
+/* ---- what the driver asks of us ---- */
+
+static void attach(void *context, struct session *session, uint64_t now_ns)
+{
+    struct runner *runner = context;
+    transfer_attach(runner->transfer, session, now_ns);
+}
+
+static bool step(void *context, uint64_t now_ns)
+{
+    struct runner *runner = context;
+    return transfer_step(runner->transfer, now_ns);
+}
+
+static uint64_t deadline(void *context)
+{
+    struct runner *runner = context;
+    return transfer_deadline(runner->transfer);
+}
+
+static bool is_ended(void *context)
+{
+    struct runner *runner = context;
+    return transfer_is_ended(runner->transfer);
+}
+
+static void interrupt(void *context, uint64_t now_ns)
+{
+    struct runner *runner = context;
+    transfer_abort(runner->transfer, ERROR_INTERRUPTED, "interrupted", now_ns);
+}
+
+static void tick(void *context, uint64_t now_ns)
+{
+    struct runner *runner = context;
+    struct transfer_run *run = runner->run;
+    if (!runner->gave_up && run->should_give_up != NULL &&
+        run->should_give_up(run->give_up_context)) {
+        runner->gave_up = true;
+        transfer_abort(runner->transfer, ERROR_PEER_LOST, run->give_up_text, now_ns);
+    }
+    if (run->on_tick == NULL)
+        return;
+    struct transfer_progress progress;
+    transfer_progress(runner->transfer, &progress);
+    run->on_tick(run->tick_context, &progress);
+}
+
+/* ---- the run ---- */
+
+static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struct error *error)
+{
+    struct transfer_run *run = runner->run;
+    struct driver_config config = run->driver;
+    config.client = run->transfer.client;
+    config.role = run->transfer.role;
+    config.initial_credit = transfer_initial_credit(runner->transfer);
+    config.upper = (struct driver_upper){.context = runner,
+                                         .attach = attach,
+                                         .step = step,
+                                         .deadline = deadline,
+                                         .is_ended = is_ended,
+                                         .tick = tick,
+                                         .interrupt = interrupt};
+    runner->driver = driver_new(&config, error);
+    if (runner->driver == NULL)
+        return false;
+    struct work *work = transfer_work(runner->transfer);
+    work_set_wakers(work, wake_disk, runner, wake_network, runner);
+    work_set_flip(work, run->flip, run->flip_after);
+    pthread_t disk;
+    if (pthread_create(&disk, NULL, disk_thread, runner) != 0)
+        return error_set(error, ERROR_MEMORY, "cannot start the disk thread");
+    bool good = driver_run(runner->driver, error);
+    /* Whatever ended the driver, the disk side has to close its storage. */
+    transfer_abort(runner->transfer, good ? ERROR_NONE : error->kind, good ? "" : error->text,
+                   driver_now());
+    wake_disk(runner);
+    pthread_join(disk, NULL);
+    const char *line = driver_buffer_hint(runner->driver);
+    if (hint != NULL)
+        snprintf(hint, hint_capacity, "%s", line != NULL ? line : "");
+    return good;
+}
+
+bool transfer_run(struct transfer_run *run, struct transfer_progress *progress, char *hint,
+                  size_t hint_capacity, struct error *error)
+{
+    struct runner runner = {.run = run};
+    memset(progress, 0, sizeof(*progress));
+    if (hint != NULL)
+        hint[0] = '\0';
+    runner.transfer = transfer_new(&run->transfer, error);
+    if (runner.transfer == NULL)
+        return false;
+    pthread_mutex_init(&runner.lock, NULL);
+    pthread_cond_init(&runner.work_came, NULL);
+    bool good = drive(&runner, hint, hint_capacity, error);
+    transfer_progress(runner.transfer, progress);
+    const struct error *ended = transfer_error(runner.transfer);
+    if (ended->kind != ERROR_NONE) {
+        *error = *ended;
+        good = false;
+    }
+    transfer_free(runner.transfer);
+    driver_free(runner.driver);
+    pthread_cond_destroy(&runner.work_came);
+    pthread_mutex_destroy(&runner.lock);
+    return good;
+}

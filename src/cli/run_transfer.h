@@ -1,0 +1,30 @@
+/* Runs one transfer on this machine to its end: joins a transfer, the network driver and a disk
+ * thread. Used alike by the client and by the far end. */
+#ifndef PETREL_CLI_RUN_TRANSFER_H
+#define PETREL_CLI_RUN_TRANSFER_H
+
+#include "net/driver.h"
+#include "transfer/transfer.h"
+
+struct transfer_run {
+    struct transfer_config transfer;
+    /* The driver's part; `upper`, role, client and initial credit are filled in by the run. */
+    struct driver_config driver;
+    enum flip_place flip; /* test hook */
+    uint32_t flip_after;
+    /* About ten times a second while it runs, on the calling thread. NULL for none. */
+    void (*on_tick)(void *context, const struct transfer_progress *progress);
+    void *tick_context;
+    /* Asked at each tick: true ends the run politely with `give_up_text` as the reason. */
+    bool (*should_give_up)(void *context);
+    void *give_up_context;
+    const char *give_up_text;
+};
+
+/* True when the receiver said that all was done, also when single files failed (see
+ * progress->files_failed). `progress` is filled in any case. `hint`, if not NULL, gets a line about
+ * socket buffers or "". */
+bool transfer_run(struct transfer_run *run, struct transfer_progress *progress, char *hint,
+                  size_t hint_capacity, struct error *error);
+
+#endif

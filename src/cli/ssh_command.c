@@ -1,0 +1,154 @@
+#include "cli/ssh_command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+bool ssh_words_add(struct ssh_words *words, const char *word)
+{
+    if (words->count == SSH_WORDS_MAX)
+        return false;
+    words->words[words->count++] = word;
+    words->words[words->count] = NULL;
+    return true;
+}
+
+void ssh_words_release(struct ssh_words *words)
+{
+    free(words->split);
+    words->split = NULL;
+}
+
+static bool add_split(struct ssh_words *words, const char *command)
+{
+    words->split = strdup(command);
+    if (words->split == NULL)
+        return false;
+    char *rest = words->split, *word;
+    bool good = true;
+    while ((word = strsep(&rest, " \t")) != NULL) {
+        if (*word != '\0')
+            good = good && ssh_words_add(words, word);
+    }
+    return good;
+}
+
+bool ssh_words_build(struct ssh_words *words, const struct ssh_options *options, const char *host,
+                     const char *first_option, struct error *error)
+{
+    memset(words, 0, sizeof(*words));
+    bool good = true;
+    if (options->command != NULL)
+        good = add_split(words, options->command);
+    else
+        good = ssh_words_add(words, options->program != NULL ? options->program : "ssh");
+    if (good && words->count == 0)
+        return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
+    if (first_option != NULL)
+        good = good && ssh_words_add(words, first_option);
+    if (options->port != NULL)
+        good = good && ssh_words_add(words, "-p") && ssh_words_add(words, options->port);
+    for (size_t i = 0; i < options->passed.count; i++)
+        good = good && ssh_words_add(words, options->passed.values[i]);
+    static const char *const quiet[] = {"-T", "-x", "-oPermitLocalCommand=no",
+                                        "-oClearAllForwardings=yes", "-oRemoteCommand=none"};
+    for (size_t i = 0; options->command == NULL && i < sizeof(quiet) / sizeof(quiet[0]); i++)
+        good = good && ssh_words_add(words, quiet[i]);
+    good = good && ssh_words_add(words, host);
+    if (!good) {
+        ssh_words_release(words);
+        return error_set(error, ERROR_USAGE, "too many options for ssh");
+    }
+    return true;
+}
+
+static bool make_pipe(int ends[2], struct error *error)
+{
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return error_set_errno(error, errno, "cannot make a pipe to ssh");
+    return true;
+}
+
+bool ssh_spawn(const struct ssh_words *words, int input, pid_t *pid, int *to, int *from,
+               struct error *error)
+{
+    int in[2] = {-1, -1}, out[2];
+    if (input < 0 && !make_pipe(in, error))
+        return false;
+    if (!make_pipe(out, error)) {
+        close(in[0]);
+        close(in[1]);
+        return false;
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, input >= 0 ? input : in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    int failed =
+        posix_spawnp(pid, words->words[0], &actions, NULL, (char *const *)words->words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(out[1]);
+    if (in[0] >= 0)
+        close(in[0]);
+    if (failed != 0) {
+        close(out[0]);
+        if (in[1] >= 0)
+            close(in[1]);
+        error_set(error, ERROR_SSH, "cannot run %s: %s", words->words[0], strerror(failed));
+        return false;
+    }
+    *to = in[1];
+    *from = out[0];
+    return true;
+}
+
+static void take_fact(struct ssh_facts *facts, char *line)
+{
+    line[strcspn(line, "\r\n")] = '\0';
+    char *value = strchr(line, ' ');
+    if (value == NULL)
+        return;
+    *value++ = '\0';
+    if (strcmp(line, "hostname") == 0)
+        snprintf(facts->hostname, sizeof(facts->hostname), "%s", value);
+    else if ((strcmp(line, "proxyjump") == 0 || strcmp(line, "proxycommand") == 0) &&
+             strcmp(value, "none") != 0)
+        facts->jumped = true;
+}
+
+void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host)
+{
+    memset(facts, 0, sizeof(*facts));
+    const char *at = strrchr(host, '@');
+    snprintf(facts->hostname, sizeof(facts->hostname), "%s", at != NULL ? at + 1 : host);
+    struct ssh_words words;
+    struct error error = {0};
+    if (options->command != NULL || !ssh_words_build(&words, options, host, "-G", &error))
+        return;
+    pid_t pid;
+    int to, from;
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool started = nothing >= 0 && ssh_spawn(&words, nothing, &pid, &to, &from, &error);
+    ssh_words_release(&words);
+    if (nothing >= 0)
+        close(nothing);
+    if (!started)
+        return;
+    FILE *answer = fdopen(from, "r");
+    char line[1024];
+    while (answer != NULL && fgets(line, sizeof(line), answer) != NULL)
+        take_fact(facts, line);
+    if (answer != NULL)
+        fclose(answer);
+    else
+        close(from);
+    waitpid(pid, NULL, 0);
+}

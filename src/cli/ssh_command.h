@@ -1,0 +1,32 @@
+/* Building and spawning ssh command lines; ssh -G. For ssh_start.c only. */
+#ifndef PETREL_CLI_SSH_COMMAND_H
+#define PETREL_CLI_SSH_COMMAND_H
+
+#include "cli/ssh_start.h"
+
+#define SSH_WORDS_MAX 128
+
+struct ssh_words {
+    const char *words[SSH_WORDS_MAX + 1]; /* ends with NULL */
+    size_t count;
+    char *split; /* memory behind -e's words */
+};
+
+/* The command line up to and without the remote command. */
+bool ssh_words_build(struct ssh_words *words, const struct ssh_options *options, const char *host,
+                     const char *first_option, struct error *error);
+bool ssh_words_add(struct ssh_words *words, const char *word);
+void ssh_words_release(struct ssh_words *words);
+
+/* Spawns with pipes on stdin (unless input is given) and stdout; stderr stays the user's. */
+bool ssh_spawn(const struct ssh_words *words, int input, pid_t *pid, int *to, int *from,
+               struct error *error);
+
+/* What `ssh -G` says of the host; "" where it does not know. With -e, the host itself. */
+struct ssh_facts {
+    char hostname[256];
+    bool jumped;
+};
+void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host);
+
+#endif
