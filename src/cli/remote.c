@@ -72,7 +72,7 @@ static bool open_storage(void *context, const struct transfer_request *request,
             return false;
         storage->source = source;
         storage->source_ops = &file_source_ops;
-        storage->names = file_source_names(source);
+        storage->names = file_source_ops.names(source);
         return true;
     }
     storage->sink = file_sink_new();
