@@ -36,6 +36,14 @@ void link_counters_queue(struct link_counters *counters, uint64_t delay_ns)
         counters->queue_max_ns = delay_ns;
 }
 
+void link_counters_late(struct link_counters *counters, uint64_t late_ns)
+{
+    counters->pieces++;
+    counters->late_sum_ns += (double)late_ns;
+    if (late_ns > counters->late_max_ns)
+        counters->late_max_ns = late_ns;
+}
+
 static double queue_percentile_ms(const struct link_counters *counters, double share)
 {
     uint64_t wanted = (uint64_t)((double)counters->queue_samples * share), seen = 0;
@@ -55,6 +63,13 @@ static json_t *queue_json(const struct link_counters *counters)
                      samples > 0 ? queue_percentile_ms(counters, 0.5) : 0.0, "p95",
                      samples > 0 ? queue_percentile_ms(counters, 0.95) : 0.0, "max",
                      (double)counters->queue_max_ns / 1e6);
+}
+
+static json_t *late_json(const struct link_counters *counters)
+{
+    double pieces = (double)counters->pieces;
+    return json_pack("{s:f, s:f}", "mean", pieces > 0 ? counters->late_sum_ns / pieces / 1e6 : 0.0,
+                     "max", (double)counters->late_max_ns / 1e6);
 }
 
 static json_t *tally_json(const struct link_tally *tally)
@@ -111,6 +126,7 @@ json_t *link_counters_json(const struct link_counters *counters)
     json_object_set_new(object, "tcp", tally_json(&counters->tcp));
     json_object_set_new(object, "delivered", tally_json(&counters->delivered));
     json_object_set_new(object, "queue_ms", queue_json(counters));
+    json_object_set_new(object, "late_ms", late_json(counters));
     json_object_set_new(object, "loss_runs", runs_json(counters));
     json_object_set_new(object, "mean_loss_run", json_real(mean_run(counters)));
     return object;

@@ -31,11 +31,14 @@ struct link_counters {
     uint64_t queue_samples, queue_max_ns;
     double queue_sum_ns;
     uint64_t queue_buckets[LINK_QUEUE_BUCKETS];
+    uint64_t late_max_ns; /* how long after its due time a piece left */
+    double late_sum_ns;
 };
 
 void link_tally_add(struct link_tally *tally, uint64_t now_ns, uint64_t packets, uint64_t bytes);
 void link_counters_loss(struct link_counters *counters, bool lost);
 void link_counters_queue(struct link_counters *counters, uint64_t delay_ns);
+void link_counters_late(struct link_counters *counters, uint64_t late_ns);
 /* A new object, or NULL without memory. */
 json_t *link_counters_json(const struct link_counters *counters);
 

@@ -225,7 +225,7 @@ struct link_buffer *link_path_take(struct link_path *path, uint64_t now_ns, uint
                 link_packet_segment_size(packet, last);
     }
     link_tally_add(&path->counters.delivered, now_ns, entry.count, bytes);
-    path->counters.pieces++;
+    link_counters_late(&path->counters, now_ns - entry.due_ns);
     *first = entry.first;
     *count = entry.count;
     return entry.buffer;
