@@ -5,7 +5,7 @@
 #include "base/units.h"
 #include "transport/limits.h"
 
-#define PROBES_PER_SIZE 3u
+#define PROBES_PER_SIZE 5u
 #define PROBE_SPACING_NS (10 * NS_PER_MS)
 #define ARRIVALS_NEEDED 2u
 #define SUSPICIOUS_LOSSES 32u

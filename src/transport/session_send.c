@@ -9,7 +9,6 @@
 
 #include "transport/session_internal.h"
 
-#define SPAN_MAX TRAIN_BYTES_MAX
 #define QUEUE_AHEAD 2u
 #define LANE_QUEUE_NS (4 * NS_PER_MS)
 #define LANE_QUEUE_MIN (128u * 1024u)
@@ -344,6 +343,15 @@ static bool hand_span(struct session *session, unsigned index, struct out_block 
     return true;
 }
 
+/* A train's worth of full packets: a remainder would be a short packet, which ends its train. */
+static uint32_t span_most(const struct session *session)
+{
+    uint32_t packets = TRAIN_BYTES_MAX / session->datagram;
+    if (packets > TRAIN_PACKETS_MAX)
+        packets = TRAIN_PACKETS_MAX;
+    return packets * (session->datagram - PACKET_OVERHEAD - PACKET_PLACE_SIZE);
+}
+
 /* The head of the lane's resend queue, cut to what is still missing. False when the ring is full.
  */
 static bool hand_resend(struct session *session, unsigned index)
@@ -359,8 +367,9 @@ static bool hand_resend(struct session *session, unsigned index)
     }
     uint32_t start = (uint32_t)gap.start;
     uint32_t length = (uint32_t)(gap.end - gap.start);
-    if (length > SPAN_MAX)
-        length = SPAN_MAX;
+    uint32_t most = span_most(session);
+    if (length > most)
+        length = most;
     if (!hand_span(session, index, block, start, length, resend->flags))
         return false;
     session->payload_resent += length;
@@ -398,8 +407,9 @@ static bool hand_new(struct session *session, unsigned index)
     if (block == NULL)
         return false;
     uint32_t length = block->length - block->next;
-    if (length > SPAN_MAX)
-        length = SPAN_MAX;
+    uint32_t most = span_most(session);
+    if (length > most)
+        length = most;
     bool last_of_all = block->next + length == block->length && session->queue_head == NULL;
     if (!hand_span(session, index, block, block->next, length, last_of_all ? SPAN_ACK_NOW : 0))
         return false;
