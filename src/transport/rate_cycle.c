@@ -256,7 +256,7 @@ static void on_excess(struct rate_controller *c, const struct rate_sample *s, do
     cycle->down_wanted = true;
     double most = 1 - DOWN_GAIN;
     cycle->cure_bps = c->base_bps * 0.97 * (1 - (excess > most ? excess : most));
-    if (c->path_class == PATH_QUEUE && !queue_full && !gross)
+    if (c->path_class == PATH_QUEUE && !gross && (!queue_full || !c->ambient_known))
         return; /* too much would show as delay: no haste */
     if (cycle->raised_from_bps > 0 &&
         since_s(now_ns, cycle->raised_ns) < RAISE_PROVED_LOOPS * loop_s(c)) {
@@ -379,6 +379,7 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
         return;
     }
     /* The rate is not to blame, so what both rates lost is the path's own. */
+    cycle->hold_until_ns = now_ns;
     double own = (down->lost + before->lost) / (down->packets + before->packets);
     double change = own > c->ambient ? own - c->ambient : c->ambient - own;
     if (change > excess_limit(sigma))
