@@ -12,6 +12,7 @@
 #define UP_SMALL 0.06
 #define REST_WEIGHT 0.3
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
+#define CROWDED 1.5 /* targets of queue: below, raises may be tried; above, the rate follows */
 #define UP_NOISY 0.25
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
 #define EXCESS_MIN 0.01
@@ -121,7 +122,7 @@ static bool up_is_due(const struct rate_controller *c, uint64_t now_ns)
         return false;
     if (c->config.limit_bps != 0 && c->base_bps >= 0.999 * (double)c->config.limit_bps)
         return false;
-    return cycle->competing || rate_queue_now_s(c) <= rate_queue_limit_s(c, 1);
+    return cycle->competing || rate_queue_now_s(c) <= rate_queue_limit_s(c, CROWDED);
 }
 
 void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns)
@@ -236,7 +237,7 @@ static bool capacity_fell(struct rate_controller *c, const struct rate_sample *s
  * and follows. Among several senders this is the decrease that makes room for the small ones. */
 static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
 {
-    if (c->cycle.competing || s->queue_s < rate_queue_limit_s(c, 1.5))
+    if (c->cycle.competing || s->queue_s < rate_queue_limit_s(c, CROWDED))
         return;
     double carried = s->arrived_bps / (1 - c->ambient);
     if (carried < s->sent_bps)
