@@ -10,7 +10,9 @@
 #define CAP_MARGIN 1.15
 #define DRAIN_GAIN 0.75
 #define INTERVAL_MIN_S 0.005
-#define PACKETS_FEW 24.0
+#define PACKETS_FEW 12.0
+#define PACKETS_STARTUP 16.0
+#define PACKETS_WAITING 8.0
 #define PACKETS_MANY 120.0
 #define BASE_RTT_WINDOW_NS (10 * NS_PER_S)
 #define BURST_EVENTS 60.0
@@ -241,8 +243,10 @@ static double interval_s(const struct rate_controller *c)
 /* Loss needs many packets to say something; delay needs few. */
 static double interval_packets(const struct rate_controller *c, double pacing_bps)
 {
-    if (c->state == PHASE_STARTUP || c->plan.waits)
-        return 16;
+    if (c->state == PHASE_STARTUP)
+        return PACKETS_STARTUP;
+    if (c->plan.waits)
+        return PACKETS_WAITING;
     double packets = PACKETS_FEW;
     if (c->path_class != PATH_QUEUE && c->ambient > 0.002) {
         double stretch = c->burst * (20 * c->ambient < 1 ? 20 * c->ambient : 1);

@@ -12,7 +12,11 @@
 #define UP_SMALL 0.06
 #define REST_WEIGHT 0.3
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
-#define CROWDED 1.5 /* targets of queue: below, raises may be tried; above, the rate follows */
+#define CROWDED 1.25 /* targets of queue: below, raises may be tried; above, the rate follows */
+#define FAIR_BPS 1e8 /* where the limit is as said, see fair_limit_s */
+#define FOLLOW 0.02
+#define FOLLOW_MOST 0.03
+#define OWN_RAISE_LOOPS 3.0
 #define UP_NOISY 0.25
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
 #define EXCESS_MIN 0.01
@@ -115,6 +119,14 @@ static double up_gain(const struct rate_controller *c)
     return 1 + rate_clamp(4 * up_noise(c), UP_SMALL, UP_NOISY);
 }
 
+/* The queue this rate puts up with: less at a high rate than at a low one, so that of several
+ * senders the large make room and the small take it. */
+static double fair_limit_s(const struct rate_controller *c)
+{
+    double slope = sqrt(sqrt(sqrt(FAIR_BPS / c->base_bps)));
+    return rate_queue_limit_s(c, 0) + CROWDED * rate_queue_target_s(c) * slope;
+}
+
 static bool up_is_due(const struct rate_controller *c, uint64_t now_ns)
 {
     const struct rate_cycle *cycle = &c->cycle;
@@ -122,7 +134,7 @@ static bool up_is_due(const struct rate_controller *c, uint64_t now_ns)
         return false;
     if (c->config.limit_bps != 0 && c->base_bps >= 0.999 * (double)c->config.limit_bps)
         return false;
-    return cycle->competing || rate_queue_now_s(c) <= rate_queue_limit_s(c, CROWDED);
+    return cycle->competing || rate_queue_now_s(c) <= fair_limit_s(c);
 }
 
 void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns)
@@ -151,6 +163,7 @@ void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t
         double doubt = 4 * up_noise(c) / UP_NOISY;
         plan->loops = rate_clamp(sqrt(doubt * sqrt(doubt)), 1, 4);
         cycle->up_pending = true;
+        cycle->up_at_ns = now_ns;
         cycle->pending_id = plan->id;
         cruise_anew(c, now_ns);
     }
@@ -233,17 +246,15 @@ static bool capacity_fell(struct rate_controller *c, const struct rate_sample *s
     return true;
 }
 
-/* A queue that stays over its target although we pace below our belief: the belief is too high,
- * and follows. Among several senders this is the decrease that makes room for the small ones. */
+/* A queue that stays over its limit, not by our own raise: the belief is too high and follows. */
 static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
 {
-    if (c->cycle.competing || s->queue_s < rate_queue_limit_s(c, CROWDED))
+    struct rate_cycle *cycle = &c->cycle;
+    double over = (s->queue_s - fair_limit_s(c)) / rate_queue_target_s(c);
+    if (cycle->competing || over <= 0 || s->plan.waits)
         return;
-    double carried = s->arrived_bps / (1 - c->ambient);
-    if (carried < s->sent_bps)
-        carried = s->sent_bps;
-    if (carried < c->base_bps)
-        rate_set_base(c, c->base_bps + 0.1 * (carried - c->base_bps));
+    if (since_s(s->plan.begun_ns, cycle->up_at_ns) > OWN_RAISE_LOOPS * loop_s(c))
+        rate_set_base(c, c->base_bps * (1 - rate_clamp(FOLLOW * over, 0, FOLLOW_MOST)));
 }
 
 /* More is lost than the path's own share. */

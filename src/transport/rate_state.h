@@ -90,6 +90,7 @@ struct rate_cycle {
     bool competing;
     double crowded_s;    /* how long the queue has been over twice its target */
     double starved_s;    /* how long the sender itself has fallen short */
+    uint64_t up_at_ns; /* the last UP */
     double queue_rest_s; /* the mean queue in CRUISE */
 };
 

@@ -175,9 +175,10 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
         send_unit(flow, now_ns);
         send_unit(flow, now_ns);
     }
-    /* A blocked sender looks again soon; the real one is woken by the ack. */
-    uint64_t wait = sent > 0 ? sent * 8 * NS_PER_S / rate : NS_PER_MS / 4;
-    return now_ns + (wait > 0 ? wait : 1);
+    flow->next_send_ns = now_ns + sent * 8 * NS_PER_S / rate;
+    if (flow->next_send_ns > now_ns)
+        return flow->next_send_ns;
+    return now_ns + NS_PER_MS / 4; /* blocked: looks again soon, an ack wakes it sooner */
 }
 
 static void settle_doubtful(struct flow *flow, uint64_t now_ns);

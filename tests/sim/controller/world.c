@@ -89,7 +89,7 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
             ack_made[who] += flow->ack_interval_ns;
             if ((flow->blocked || flow->config.kind == FLOW_CUBIC) &&
                 now >= config->flows[who].start_ns)
-                send_at[who] = now;
+                send_at[who] = flow->next_send_ns > now ? flow->next_send_ns : now;
         }
         if (config->trace && flow->oldest_interval != closed)
             trace_line(world, who, now);
