@@ -8,7 +8,6 @@
 
 #define PACING_MARGIN 0.995 /* what is paced stays a little under what is believed */
 #define CAP_MARGIN 1.15
-#define DRAIN_GAIN 0.75
 #define INTERVAL_MIN_S 0.005
 #define PACKETS_FEW 12.0
 #define PACKETS_STARTUP 16.0
@@ -151,6 +150,8 @@ void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t
     } else if (rtt_ns < c->recent_min_ns) {
         c->recent_min_ns = rtt_ns;
     }
+    if (c->state == PHASE_DRAIN)
+        rate_drain_rtt(c, seconds(rtt_ns), now_ns);
 }
 
 static void rtt_anew(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
@@ -276,7 +277,7 @@ static double pacing_rate(const struct rate_controller *c)
     case PHASE_FIXED:
         return c->base_bps;
     case PHASE_DRAIN:
-        return c->base_bps * DRAIN_GAIN;
+        return c->base_bps * RATE_DRAIN_GAIN;
     default:
         return c->base_bps * c->plan.gain * droop(c) * PACING_MARGIN;
     }
@@ -293,7 +294,7 @@ static double inflight_cap(const struct rate_controller *c, double pacing_bps)
         bps = pacing_bps;
         hold = 2 * rtt + slack;
     } else if (c->state == PHASE_DRAIN) {
-        hold = rtt + slack;
+        hold = 4 * rtt + slack; /* losses not yet known fill it; the rate alone drains */
     } else if (c->cycle.competing && hold < 2 * rtt + slack) {
         hold = 2 * rtt + slack;
     }
@@ -394,8 +395,7 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
         rate_startup_sample(c, &sample, now_ns);
         break;
     case PHASE_DRAIN:
-        rate_drain_sample(c, &sample, now_ns);
-        break;
+        break; /* what was sent before says nothing new */
     case PHASE_FIXED:
         fixed_sample(c, &sample);
         break;

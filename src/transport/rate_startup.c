@@ -6,6 +6,7 @@
 #define FIRST_BPS 25e6
 #define FIRST_PACKETS 64.0
 #define FIRST_RTT_MIN_S 0.005 /* acks come no faster than feedback can be used */
+#define GROWTH_FIRST 6.0      /* from the first flight, which is a guess at the low end */
 #define GROWTH_EMPTY 3.2      /* per interval answered, while there is no queue */
 #define GROWTH_QUEUED 2.0
 #define FOLLOWS 0.8 /* of the best delivered share seen */
@@ -99,14 +100,18 @@ static void grow(struct rate_controller *c, bool follows)
     struct rate_startup *startup = &c->startup;
     double span = rate_rtt_s(c) / 5, blur = rate_queue_limit_s(c, 0);
     struct window newest = window_of(startup, span > blur ? span : blur, 1);
-    double share = startup->best_ratio > 0.5 ? startup->best_ratio : 0.5;
+    double share = rate_clamp(startup->best_ratio, 0.5, 1);
+    if (startup->best_ratio == 0)
+        share = 1;
     double carried = window_delivered(&newest) / share;
     double queue = rate_queue_now_s(c);
     if (!follows) {
         if (startup->pacing_bps > 1.25 * carried)
             startup->pacing_bps = 1.25 * carried;
     } else if (queue < rate_queue_limit_s(c, 1)) {
-        double next = carried * (queue < rate_queue_limit_s(c, 0.5) ? GROWTH_EMPTY : GROWTH_QUEUED);
+        bool first = newest.sent_bits < 1.1 * startup->first_bps * newest.seconds;
+        double growth = first ? GROWTH_FIRST : GROWTH_EMPTY;
+        double next = carried * (queue < rate_queue_limit_s(c, 0.5) ? growth : GROWTH_QUEUED);
         if (next > startup->pacing_bps)
             startup->pacing_bps = next;
     }
@@ -154,7 +159,6 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
 
 /* ---- DRAIN ---- */
 
-/* The in-flight cap does the work; this only says how long. */
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns)
 {
     if (rate_queue_now_s(c) <= rate_queue_limit_s(c, 1)) {
@@ -162,14 +166,21 @@ void rate_drain_begin(struct rate_controller *c, uint64_t now_ns)
         return;
     }
     c->state = PHASE_DRAIN;
-    double longest = 4 * rate_rtt_s(c) + 4 * rate_queue_now_s(c) + 0.02;
+    c->plan.waits = false;
+    c->drain_from_ns = now_ns;
+    double longest = 4 * rate_rtt_s(c) + 6 * rate_queue_now_s(c) + 0.02;
     c->drain_until_ns = now_ns + (uint64_t)(longest * 1e9);
 }
 
-void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample, uint64_t now_ns)
+/* A sample shows the queue as it was an RTT ago. What has been held back since then is gone from
+ * it by now: waiting until the samples say so would leave the path idle for a round trip. */
+void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns)
 {
-    bool fresh = sample->plan.phase == PHASE_DRAIN;
-    bool empty = rate_queue_now_s(c) <= rate_queue_limit_s(c, 1);
-    if ((fresh && empty) || now_ns >= c->drain_until_ns)
+    double held_s = (double)(now_ns - c->drain_from_ns) / 1e9;
+    if (held_s > rtt_s)
+        held_s = rtt_s;
+    double queue = rtt_s - rate_rtt_s(c) - (1 - RATE_DRAIN_GAIN) * held_s;
+    bool seen = held_s > rate_rtt_s(c) / 2;
+    if ((seen && queue <= rate_queue_limit_s(c, 0.5)) || now_ns >= c->drain_until_ns)
         rate_cycle_enter(c, now_ns);
 }

@@ -14,6 +14,7 @@
 #define RATE_STARTUP_LOG 128u
 #define RATE_MIN_BPS 64000.0
 #define RATE_MAX_BPS 1e12
+#define RATE_DRAIN_GAIN 0.5
 
 enum rate_phase { PHASE_STARTUP, PHASE_DRAIN, PHASE_CRUISE, PHASE_DOWN, PHASE_UP, PHASE_FIXED };
 
@@ -90,7 +91,7 @@ struct rate_cycle {
     bool competing;
     double crowded_s;    /* how long the queue has been over twice its target */
     double starved_s;    /* how long the sender itself has fallen short */
-    uint64_t up_at_ns; /* the last UP */
+    uint64_t up_at_ns;   /* the last UP */
     double queue_rest_s; /* the mean queue in CRUISE */
 };
 
@@ -124,7 +125,7 @@ struct rate_controller {
     double burst_lost, burst_events;
     enum rate_path_class path_class;
 
-    uint64_t drain_until_ns;
+    uint64_t drain_from_ns, drain_until_ns;
     struct rate_startup startup;
     struct rate_cycle cycle;
     struct rate_fixed fixed;
@@ -153,8 +154,8 @@ double rate_startup_interval_s(const struct rate_controller *c);
 void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sample,
                          uint64_t now_ns);
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns);
-void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample,
-                       uint64_t now_ns);
+/* Every RTT sample while draining. */
+void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns);
 
 /* rate_cycle.c */
 void rate_cycle_enter(struct rate_controller *c, uint64_t now_ns);
