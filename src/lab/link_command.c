@@ -51,9 +51,10 @@ static int listen_unnamed(char *path, size_t capacity)
 {
     char name[32];
     snprintf(name, sizeof name, "link-%d", (int)getpid());
-    if (link_control_path(name, path, capacity, NULL))
-        return link_control_listen(path, NULL);
-    return -1;
+    if (!link_control_path(name, path, capacity, NULL))
+        return -1;
+    link_control_sweep(path);
+    return link_control_listen(path, NULL);
 }
 
 static int run_link(struct link_emulator *emulator, char **command, struct error *error)

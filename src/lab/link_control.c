@@ -1,5 +1,6 @@
 #include "lab/link_control.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,27 @@ int link_control_listen(const char *path, struct error *error)
     if (fd >= 0)
         close(fd);
     return -1;
+}
+
+void link_control_sweep(const char *path)
+{
+    char other[512];
+    const char *slash = strrchr(path, '/');
+    if (slash == NULL || (size_t)snprintf(other, sizeof other, "%s", path) >= sizeof other)
+        return;
+    other[slash - path] = '\0';
+    DIR *directory = opendir(other);
+    struct dirent *entry;
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        snprintf(other, sizeof other, "%.*s/%s", (int)(slash - path), path, entry->d_name);
+        int fd = entry->d_type == DT_SOCK ? connect_to(other) : -1;
+        if (fd >= 0)
+            close(fd);
+        else if (entry->d_type == DT_SOCK && errno == ECONNREFUSED)
+            (void)unlink(other);
+    }
+    if (directory != NULL)
+        closedir(directory);
 }
 
 static bool send_words(int fd, size_t count, const char *const *words)

@@ -23,6 +23,9 @@ bool link_control_path(const char *name, char *path, size_t capacity, struct err
 /* Listens, taking over the path from an emulator that died. -1 on failure, also when one runs. */
 int link_control_listen(const char *path, struct error *error);
 
+/* Removes the sockets beside `path` that were left behind by emulators that were killed. */
+void link_control_sweep(const char *path);
+
 /* Sends the words and returns the answer; NULL with the error that the emulator gave, or when it
  * cannot be reached. */
 json_t *link_control_ask(const char *path, size_t count, const char *const *words,

@@ -322,13 +322,17 @@ class Command(unittest.TestCase):
     def test_signals_end_it(self):
         for number, expected in ((signal.SIGTERM, 143), (signal.SIGINT, 130),
                                  (signal.SIGKILL, -9)):
-            lab = subprocess.Popen([LAB, "link", "--", "sh", "-c", "echo $$; exec sleep 60"],
+            lab = subprocess.Popen([LAB, "link", "--", "sh", "-c",
+                                    "echo $$ $PETREL_LAB_LINK; exec sleep 60"],
                                    stdout=subprocess.PIPE, text=True)
-            command = int(lab.stdout.readline())
+            command, control = lab.stdout.readline().split()
             lab.send_signal(number)
             self.assertEqual(lab.wait(10), expected)
-            self.wait_gone(command)
+            self.wait_gone(int(command))
             lab.stdout.close()
+            self.assertEqual(os.path.exists(control), number == signal.SIGKILL)
+        self.run_lab("link", "--", "true")  # sweeps up after the one that was killed
+        self.assertFalse(os.path.exists(control))
 
 
 def missing():
