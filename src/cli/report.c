@@ -1,37 +1,60 @@
 #include "cli/report.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/event_log.h"
+#include "cli/progress_line.h"
+#include "cli/summary.h"
 #include "net/driver.h"
+#include "tree/display.h"
+
+#define NAME_SHOWN 1024
 
 struct report {
     struct report_options options;
+    struct progress_line line;
+    struct event_log *log;    /* NULL: none */
+    struct summary_file only; /* the one file, while there is no second */
+    uint64_t files;
 };
 
 struct report *report_new(const struct report_options *options, struct error *error)
 {
     struct report *report = calloc(1, sizeof(*report));
-    if (report == NULL)
+    if (report == NULL) {
         error_set(error, ERROR_MEMORY, "no memory for the report");
-    else
-        report->options = *options;
+        return NULL;
+    }
+    report->options = *options;
+    progress_line_init(&report->line, !options->quiet);
+    if (options->json != NULL) {
+        report->log = event_log_new(options->json, error);
+        if (report->log == NULL) {
+            free(report);
+            return NULL;
+        }
+        event_log_start(report->log, options);
+    }
     return report;
 }
 
 void report_free(struct report *report)
 {
+    if (report == NULL)
+        return;
+    progress_line_clear(&report->line);
+    event_log_free(report->log);
     free(report);
 }
 
 void report_line(struct report *report, const char *format, ...)
 {
     va_list arguments;
-    (void)report;
+    progress_line_clear(&report->line);
     va_start(arguments, format);
     fputs("petrel: ", stderr);
     vfprintf(stderr, format, arguments);
@@ -39,40 +62,77 @@ void report_line(struct report *report, const char *format, ...)
     va_end(arguments);
 }
 
+static void remember_file(struct report *report, const struct transfer_event *event)
+{
+    report->files++;
+    report->only.known = report->files == 1;
+    memcpy(report->only.hash, event->hash, sizeof(report->only.hash));
+    display_name(report->only.name, sizeof(report->only.name), event->path);
+}
+
 void report_event(void *context, const struct transfer_event *event)
 {
     struct report *report = context;
-    if (event->kind == TRANSFER_FILE_FAILED)
-        report_line(report, "%s: %s", event->path, event->error.text);
-    else if (event->kind == TRANSFER_NOTE)
-        report_line(report, "%s", event->error.text);
+    char name[NAME_SHOWN], text[sizeof(event->error.text)];
+    display_name(name, sizeof(name), event->path != NULL ? event->path : "");
+    display_name(text, sizeof(text), event->error.text);
+    switch (event->kind) {
+    case TRANSFER_FILE_DONE:
+        remember_file(report, event);
+        if (report->options.verbose > 0 || report->options.dry_run)
+            report_line(report, "%s%s", report->options.dry_run ? "would send " : "", name);
+        break;
+    case TRANSFER_FILE_SKIPPED:
+        if (report->options.verbose > 1)
+            report_line(report, "%s is already there", name);
+        break;
+    case TRANSFER_FILE_FAILED:
+        report_line(report, "%s: %s", name, text);
+        break;
+    case TRANSFER_NOTE:
+        report_line(report, "%s", text);
+        if (report->log != NULL)
+            event_log_note(report->log, text);
+        return;
+    }
+    if (report->log != NULL)
+        event_log_file(report->log, event);
 }
 
 void report_tick(void *context, const struct transfer_progress *progress)
 {
-    (void)context;
-    (void)progress;
+    struct report *report = context;
+    uint64_t now_ns = driver_now();
+    progress_line_draw(&report->line, progress, now_ns);
+    if (report->log != NULL && progress->phase == PHASE_MOVING)
+        event_log_progress(report->log, progress, now_ns);
+}
+
+static void print_summary(struct report *report, const struct transfer_progress *progress,
+                          uint64_t command_ns)
+{
+    char text[2048];
+    summary_text(text, sizeof(text), progress, &report->only, command_ns);
+    char *rest = text, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (*line != '\0')
+            report_line(report, "%s", line);
+    }
 }
 
 void report_end(struct report *report, const struct transfer_progress *progress,
                 const struct error *error, const char *hint, int exit_code)
 {
-    (void)exit_code;
+    uint64_t command_ns = driver_now() - report->options.command_start_ns;
+    progress_line_clear(&report->line);
     if (error->kind != ERROR_NONE) {
-        report_line(report, "%s", error->text);
-        return;
+        char text[sizeof(error->text)];
+        report_line(report, "%s", display_name(text, sizeof(text), error->text));
+    } else if (!report->options.quiet) {
+        print_summary(report, progress, command_ns);
     }
-    if (report->options.quiet)
-        return;
-    char size[24], rate[24], time[24], command[24];
-    uint64_t took = progress->ended_ns - progress->started_ns;
-    uint64_t bps = took ? (uint64_t)((double)progress->verified_bytes * 8e9 / (double)took) : 0;
-    report_line(
-        report, "%s in %llu files, transfer %s, command %s, %s, verified",
-        format_size(size, sizeof(size), progress->verified_bytes),
-        (unsigned long long)progress->files_done, format_time(time, sizeof(time), took),
-        format_time(command, sizeof(command), driver_now() - report->options.command_start_ns),
-        format_byte_rate(rate, sizeof(rate), bps));
-    if (hint[0] != '\0')
+    if (hint[0] != '\0' && !report->options.quiet)
         report_line(report, "%s", hint);
+    if (report->log != NULL)
+        event_log_end(report->log, progress, error, command_ns, exit_code);
 }

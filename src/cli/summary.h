@@ -1,0 +1,17 @@
+/* The last lines of a copy for people: how much, how fast, what held it back. */
+#ifndef PETREL_CLI_SUMMARY_H
+#define PETREL_CLI_SUMMARY_H
+
+#include "transfer/transfer.h"
+
+struct summary_file { /* of a copy of one file */
+    bool known;
+    uint8_t hash[32];
+    char name[256]; /* as it may be printed */
+};
+
+/* Writes lines, each ended by a newline, to `text`. Returns `text`. */
+char *summary_text(char *text, size_t capacity, const struct transfer_progress *progress,
+                   const struct summary_file *file, uint64_t command_ns);
+
+#endif
