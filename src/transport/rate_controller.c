@@ -262,7 +262,8 @@ static double interval_packets(const struct rate_controller *c, double pacing_bp
  * belief itself is not touched, so nothing winds up. */
 static double droop(const struct rate_controller *c)
 {
-    if (c->state != PHASE_CRUISE || c->plan.phase == PHASE_UP || c->cycle.competing)
+    if (c->state != PHASE_CRUISE || c->plan.phase == PHASE_UP || c->cycle.competing ||
+        c->recent_at_ns < c->droop_from_ns)
         return 1;
     double over = rate_queue_now_s(c) - rate_queue_limit_s(c, 0.5);
     double loop = rate_rtt_s(c) * 1.5 + rate_ack_interval_s(c) + INTERVAL_MIN_S / 2;

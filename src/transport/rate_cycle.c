@@ -445,8 +445,7 @@ static void up_failed(struct rate_controller *c, double ceiling_bps, uint64_t no
     if (cycle->patience < 3)
         cycle->patience++;
     cruise_anew(c, now_ns);
-    if (ceiling_bps < c->base_bps)
-        rate_set_base(c, ceiling_bps);
+    rate_set_base(c, ceiling_bps);
 }
 
 static void up_sample(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
@@ -486,7 +485,7 @@ static void up_sample(struct rate_controller *c, const struct rate_sample *s, ui
     if (lossy)
         ceiling = rate_clamp(s->delivered_bps / (1 - c->ambient), 0.9 * base, base);
     else
-        ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), 0.98 * base, base);
+        ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), 0.98 * base, 1.01 * base);
     up_failed(c, ceiling, now_ns);
 }
 

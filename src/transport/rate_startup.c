@@ -181,6 +181,8 @@ void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns)
         held_s = rtt_s;
     double queue = rtt_s - rate_rtt_s(c) - (1 - RATE_DRAIN_GAIN) * held_s;
     bool seen = held_s > rate_rtt_s(c) / 2;
-    if ((seen && queue <= rate_queue_limit_s(c, 0.5)) || now_ns >= c->drain_until_ns)
+    if ((seen && queue <= rate_queue_limit_s(c, 0.5)) || now_ns >= c->drain_until_ns) {
         rate_cycle_enter(c, now_ns);
+        c->droop_from_ns = now_ns + (uint64_t)(rtt_s * 1e9); /* until samples say the same */
+    }
 }

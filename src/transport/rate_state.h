@@ -126,6 +126,7 @@ struct rate_controller {
     enum rate_path_class path_class;
 
     uint64_t drain_from_ns, drain_until_ns;
+    uint64_t droop_from_ns; /* the queue's samples are out of date before */
     struct rate_startup startup;
     struct rate_cycle cycle;
     struct rate_fixed fixed;
