@@ -1,6 +1,7 @@
 /* AES-256-GCM by Intel's ipsec-mb, several times faster a packet than OpenSSL 3.0: no interface
  * layers, and wide (VAES) code for short packets. Its synchronous calls need no job manager of
  * their own: one manager, made once, serves as the table of functions for this processor. */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -68,6 +69,8 @@ static bool ipsec_mb_seal(struct aead_key *key, const uint8_t nonce[AEAD_NONCE_S
                           const uint8_t *aad, size_t aad_size, const uint8_t *plain, size_t size,
                           uint8_t *sealed)
 {
+    if (size > INT_MAX) /* the library would do nothing, and say so only in a global */
+        return false;
     IMB_AES256_GCM_ENC(manager, &key->schedule, &key->state, sealed, plain, size, nonce, aad,
                        aad_size, sealed + size, AEAD_TAG_SIZE);
     return true;
@@ -79,7 +82,7 @@ static bool ipsec_mb_open(struct aead_key *key, const uint8_t nonce[AEAD_NONCE_S
 {
     uint8_t tag[AEAD_TAG_SIZE];
 
-    if (size < AEAD_TAG_SIZE)
+    if (size < AEAD_TAG_SIZE || size > INT_MAX)
         return false;
     size -= AEAD_TAG_SIZE;
     IMB_AES256_GCM_DEC(manager, &key->schedule, &key->state, plain, sealed, size, nonce, aad,
