@@ -46,8 +46,10 @@ static bool set_up(struct driver *driver, struct error *error)
     const struct driver_config *config = &driver->config;
     if (!config->client && !config->stream && config->listener == NULL)
         return error_set(error, ERROR_USAGE, "a server needs a listener");
-    struct worker_hooks hooks = {
-        .context = driver, .on_other = driver_on_other, .before_send = driver_before_send};
+    struct worker_hooks hooks = {.context = driver,
+                                 .on_other = driver_on_other,
+                                 .on_events = driver_on_events,
+                                 .before_send = driver_before_send};
     driver->workers[0] = worker_new(NULL, &hooks, error);
     if (driver->workers[0] == NULL)
         return false;

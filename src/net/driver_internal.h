@@ -51,6 +51,7 @@ void driver_send_flights(struct driver *driver, uint64_t now_ns);
 /* The worker's hooks. */
 bool driver_on_other(void *context, const struct address *from, const uint8_t *bytes, size_t size,
                      uint64_t now_ns);
+void driver_on_events(void *context, uint64_t now_ns);
 void driver_before_send(void *context, uint64_t now_ns);
 /* Adds what is known of refused sends to the opening's own error. */
 void driver_explain_failure(struct driver *driver);

@@ -132,6 +132,15 @@ bool driver_on_other(void *context, const struct address *from, const uint8_t *b
     return driver->opening != NULL && opening_receive(driver->opening, from, bytes, size, now_ns);
 }
 
+/* A new block gets its buffer before the next message comes: what comes before that is copied once
+ * more. */
+void driver_on_events(void *context, uint64_t now_ns)
+{
+    struct driver *driver = context;
+    if (driver->session != NULL && driver->config.role == ROLE_RECEIVER)
+        session_step(driver->session, now_ns);
+}
+
 void driver_before_send(void *context, uint64_t now_ns)
 {
     struct driver *driver = context;

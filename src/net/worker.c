@@ -295,9 +295,13 @@ static bool receive_on(struct worker *worker, struct worker_socket *socket, uint
     if (!socket->readable)
         return false;
     struct worker_lane *last = NULL;
-    for (unsigned i = 0; i < batch->count; i++)
-        if (route_message(worker, &batch->messages[i], &last, now_ns))
-            note_genuine(socket, &batch->messages[i]);
+    for (unsigned i = 0; i < batch->count; i++) {
+        if (!route_message(worker, &batch->messages[i], &last, now_ns))
+            continue;
+        note_genuine(socket, &batch->messages[i]);
+        if (worker->hooks.on_events != NULL)
+            worker->hooks.on_events(worker->hooks.context, now_ns);
+    }
     note_drops(socket, last);
     /* Not full: it is empty by now, or the loop will tell. */
     socket->readable = batch->count == UDP_BATCH_MESSAGES;

@@ -17,6 +17,8 @@ struct worker_hooks {
     /* A datagram that is no sealed packet; true when it was genuine. May be NULL. */
     bool (*on_other)(void *context, const struct address *from, const uint8_t *bytes, size_t size,
                      uint64_t now_ns);
+    /* After each received message that left events for the session. May be NULL. */
+    void (*on_events)(void *context, uint64_t now_ns);
     /* Before each call that sends trains. May be NULL. */
     void (*before_send)(void *context, uint64_t now_ns);
 };
