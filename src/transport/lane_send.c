@@ -4,6 +4,7 @@
 #include "transport/lane_internal.h"
 
 #define RTT_TELL_NS NS_PER_S
+#define CACHE_LINE 64u
 
 uint16_t lane_datagram_size(const struct lane *lane)
 {
@@ -236,6 +237,15 @@ void lane_finish_span(struct lane *lane, const struct command_span *span)
     lane->span_offset = 0;
 }
 
+/* The block is read once and has left the cache by now: while this packet is sealed, the next one's
+ * bytes come in. */
+static void prefetch_next(const struct command_span *span, uint32_t offset, uint32_t length)
+{
+    uint32_t end = span->length - offset < length ? span->length : offset + length;
+    for (uint32_t at = offset; at < end; at += CACHE_LINE)
+        __builtin_prefetch(span->bytes + at);
+}
+
 /* The next packet of the head span; returns its size, 0 when it could not be made. */
 static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
 {
@@ -259,6 +269,7 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
     uint8_t *body = packet + PACKET_HEADER_SIZE;
     packet_place_encode(span->block, offset, body);
     memcpy(body + PACKET_PLACE_SIZE, span->bytes + lane->span_offset, length);
+    prefetch_next(span, lane->span_offset + length, length);
     uint64_t number = lane->log.next;
     size_t size = seal(lane, packet, PACKET_PLACE_SIZE + length, &plan);
     if (size == 0)
