@@ -198,9 +198,10 @@ static void consider_growing(struct driver *driver, uint64_t now_ns)
             busy = true;
     }
     driver->grow_at_ns = now_ns + GROW_EVERY_NS;
+    /* A lane's thread with no processor of its own beside the disk's and the hashes' only costs. */
     unsigned most = session_lane_count(driver->session);
-    if (most > processors())
-        most = processors();
+    if (most > processors() / 2)
+        most = processors() / 2;
     if (busy && driver->lanes_wanted < most)
         driver->lanes_wanted++;
 }

@@ -47,6 +47,9 @@ uint64_t lane_deadline(const struct lane *lane);
 void lane_note_socket_drops(struct lane *lane, uint32_t total);
 unsigned lane_index(const struct lane *lane);
 enum lane_kind lane_kind(const struct lane *lane);
+/* True when datagrams of `size` bytes in `packets` packets could be received now without dropping
+ * any because the session has not yet taken what was reported before. */
+bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
 /* The rings to and from the session, for waking whoever waits at the other end. */
 bool lane_has_commands(const struct lane *lane);
 bool lane_has_events(const struct lane *lane);

@@ -8,6 +8,8 @@
 #define STREAM_ACK_NS (50 * NS_PER_MS)
 #define EVENT_ROOM 512u /* what one packet can cause, besides its bytes */
 #define CONTROL_EVENTS_ROOM (2 * EVENT_ROOM)
+#define EVENT_PER_PACKET 64u
+#define EVENT_ROOM_MOST (256u * 1024u - 64u) /* a ring takes no larger message */
 
 static void want_ack(struct lane *lane, bool now, size_t bytes)
 {
@@ -194,6 +196,13 @@ static bool has_event_room(const struct lane *lane, const struct packet_header *
 {
     size_t room = header->type == PACKET_DATA ? size + EVENT_ROOM : 2 * size + CONTROL_EVENTS_ROOM;
     return ring_has_room(lane->up, room);
+}
+
+bool lane_can_receive(const struct lane *lane, size_t size, size_t packets)
+{
+    /* Each packet may go up whole, with an event before it. */
+    size_t room = size + packets * EVENT_PER_PACKET + CONTROL_EVENTS_ROOM + DATAGRAM_MAX;
+    return ring_has_room(lane->up, room < EVENT_ROOM_MOST ? room : EVENT_ROOM_MOST);
 }
 
 static void note_arrival(struct lane *lane, const struct packet_header *header, size_t size)

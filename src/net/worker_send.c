@@ -1,0 +1,132 @@
+/* A worker's sending side: trains from its lanes to the system, and sockets that need replacing. */
+#include "base/units.h"
+#include "net/worker_internal.h"
+
+#define TRAINS_A_TURN 16u /* of one lane before the others and the sockets are looked at again */
+#define UNANSWERED_NS (3 * NS_PER_S) /* sending into silence for that long: try a new port */
+#define REOPEN_NS NS_PER_S           /* between two tries when sends are refused */
+
+static struct worker_socket *socket_for(struct worker *worker, struct worker_lane *slot,
+                                        const struct address *to)
+{
+    if (slot->socket != NULL)
+        return slot->socket;
+    for (unsigned i = 0; i < WORKER_SOCKETS; i++) {
+        struct worker_socket *socket = &worker->sockets[i];
+        if (socket->udp != NULL && !socket->owned && udp_family(socket->udp) == to->family)
+            return socket;
+    }
+    return NULL;
+}
+
+static void reopen(struct worker_socket *socket, uint64_t now_ns)
+{
+    struct worker *worker = socket->worker;
+    socket->reopened_ns = now_ns;
+    socket->unanswered_ns = 0;
+    loop_remove(worker->loop, udp_descriptor(socket->udp));
+    if (udp_reopen(socket->udp, NULL))
+        socket->drops = 0;
+    loop_add(worker->loop, udp_descriptor(socket->udp), LOOP_READ, worker_on_socket, socket, NULL);
+    socket->readable = true;
+}
+
+/* A client whose sends are refused or go unanswered for long may have changed networks: its socket
+ * then clings to an address or a mapping that is gone. */
+static void consider_reopening(struct worker_socket *socket, uint64_t refused, uint64_t now_ns)
+{
+    if (!socket->owned)
+        return;
+    struct udp_statistics statistics;
+    udp_get_statistics(socket->udp, &statistics);
+    bool unroutable = statistics.refused > refused && now_ns - socket->reopened_ns > REOPEN_NS;
+    if (socket->unanswered_ns == 0)
+        socket->unanswered_ns = now_ns;
+    if (unroutable || now_ns - socket->unanswered_ns > UNANSWERED_NS)
+        reopen(socket, now_ns);
+}
+
+/* Hands waiting trains to the system. True when all are gone. */
+static bool flush_trains(struct worker *worker, uint64_t now_ns)
+{
+    while (worker->train_at < worker->train_count) {
+        struct worker_socket *socket = worker->train_sockets[worker->train_at];
+        unsigned end = worker->train_at + 1;
+        while (end < worker->train_count && worker->train_sockets[end] == socket)
+            end++;
+        struct udp_statistics before;
+        udp_get_statistics(socket->udp, &before);
+        worker->train_at += udp_send(socket->udp, worker->trains + worker->train_at,
+                                     end - worker->train_at, now_ns);
+        consider_reopening(socket, before.refused, now_ns);
+        if (worker->train_at < end) {
+            worker->retry_ns = udp_retry_ns(socket->udp);
+            if (worker->retry_ns == TIME_NEVER)
+                loop_set_interest(worker->loop, udp_descriptor(socket->udp),
+                                  LOOP_READ | LOOP_WRITE);
+            return false;
+        }
+    }
+    worker->train_at = worker->train_count = 0;
+    worker->retry_ns = TIME_NEVER;
+    return true;
+}
+
+/* One call's worth of trains of one lane. Returns how many were made; *full: the system has no
+ * room for more. */
+static unsigned send_some(struct worker *worker, struct worker_lane *slot, uint64_t now_ns,
+                          bool *full)
+{
+    unsigned made = 0;
+    while (made < WORKER_TRAINS) {
+        struct lane_train *train = worker->trains[worker->train_count];
+        if (!lane_send(slot->lane, train, SIZE_MAX, now_ns))
+            break;
+        made++;
+        struct worker_socket *socket = socket_for(worker, slot, &train->to);
+        if (socket != NULL) /* else no socket of that family: lost, as on a path */
+            worker->train_sockets[worker->train_count++] = socket;
+    }
+    if (worker->train_count > 0 && worker->hooks.before_send != NULL)
+        worker->hooks.before_send(worker->hooks.context, now_ns);
+    *full = !flush_trains(worker, now_ns);
+    return made;
+}
+
+bool worker_send(struct worker *worker, uint64_t now_ns)
+{
+    bool any = false, full = false;
+    if (worker->train_count > 0) {
+        if (now_ns < worker->retry_ns)
+            return false;
+        unsigned at = worker->train_at;
+        if (!flush_trains(worker, now_ns))
+            return worker->train_at > at;
+        any = true;
+    }
+    for (unsigned i = 0; i < LANES_MAX && !full; i++) {
+        struct worker_lane *slot = &worker->lanes[i];
+        if (slot->lane == NULL || lane_kind(slot->lane) != LANE_DATAGRAM)
+            continue;
+        unsigned made = WORKER_TRAINS;
+        for (unsigned turn = 0; turn < TRAINS_A_TURN && made == WORKER_TRAINS && !full;
+             turn += made) {
+            made = send_some(worker, slot, now_ns, &full);
+            any = any || made > 0;
+        }
+    }
+    return any;
+}
+
+bool worker_is_flushed(const struct worker *worker)
+{
+    return worker->train_count == 0;
+}
+
+bool worker_has_events(const struct worker *worker)
+{
+    for (unsigned i = 0; i < LANES_MAX; i++)
+        if (worker->lanes[i].lane != NULL && lane_has_events(worker->lanes[i].lane))
+            return true;
+    return false;
+}
