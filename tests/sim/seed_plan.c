@@ -173,7 +173,8 @@ static void draw_mtu(struct draw *d)
         d->c->world.hosts[i].interface_mtu = size > 1500 ? 9000 : 1500;
     }
     if (happens(d, WITH_BLACK_HOLE, 15)) {
-        sim_link_change(&d->c->world.links[0], moment(d), SIM_CHANGE_MTU, between(d, 1228, 1400));
+        uint64_t at_ns = moment(d); /* compilers differ in which argument they draw first */
+        sim_link_change(&d->c->world.links[0], at_ns, SIM_CHANGE_MTU, between(d, 1228, 1400));
     }
 }
 
@@ -194,7 +195,8 @@ static void draw_addresses(struct draw *d)
         d->c->world.attacker.spoof = random_below(&d->random, 2) == 0;
     }
     if (happens(d, WITH_OUTAGE, 15)) {
-        sim_case_outage(d->c, moment(d), log_between(d, 50 * NS_PER_MS, 20 * NS_PER_S));
+        uint64_t at_ns = moment(d);
+        sim_case_outage(d->c, at_ns, log_between(d, 50 * NS_PER_MS, 20 * NS_PER_S));
     }
 }
 
