@@ -1,5 +1,6 @@
 /* Memory-to-memory copy between two processes: what the transport and its driver can do without
- * disks. Prints one JSON line at each end. bench/mem-to-mem runs it over a veth pair.
+ * disks. Prints "started" and, at the end, one JSON line at each end. bench/mem-to-mem runs it over
+ * a veth pair.
  *
  *   mem_to_mem serve [options]              prints its port first
  *   mem_to_mem connect ADDRESS PORT [options]
@@ -19,7 +20,7 @@ struct options {
     bool client, send;
     struct address server;
     unsigned lanes, threads, pool_blocks;
-    uint64_t size_bytes, limit_bps, fixed_bps;
+    uint64_t size_bytes, limit_bps, fixed_bps, timeout_ns;
     unsigned buffer_bytes;
     bool plain, hash;
 };
@@ -33,6 +34,7 @@ static void usage(void)
           "  --threads N          server\n"
           "  --pool BLOCKS        receiver's memory in MiB (96)\n"
           "  --limit RATE, --fixed RATE\n"
+          "  --timeout TIME       until no answer, or silence, is an error (20s)\n"
           "  --buffer BYTES       socket buffers to ask for\n"
           "  --plain              no segmentation\n"
           "  --hash               the sender hashes too\n",
@@ -66,6 +68,8 @@ static void parse_option(struct options *options, const char *name, const char *
         check(parse_size(value, &options->size_bytes, &error), &error);
     else if (strcmp(name, "--limit") == 0)
         check(parse_rate(value, &options->limit_bps, &error), &error);
+    else if (strcmp(name, "--timeout") == 0)
+        check(parse_time(value, &options->timeout_ns, &error), &error);
     else if (strcmp(name, "--fixed") == 0)
         check(parse_rate(value, &options->fixed_bps, &error), &error);
     else {
@@ -85,7 +89,10 @@ static void parse_option(struct options *options, const char *name, const char *
 
 static void parse(struct options *options, int argc, char **argv)
 {
-    *options = (struct options){.size_bytes = UINT64_C(4) << 30, .threads = 1, .pool_blocks = 96};
+    *options = (struct options){.size_bytes = UINT64_C(4) << 30,
+                                .threads = 1,
+                                .pool_blocks = 96,
+                                .timeout_ns = 20 * NS_PER_S};
     int at = 2;
     if (argc >= 2 && strcmp(argv[1], "serve") == 0) {
         options->client = false;
@@ -111,6 +118,23 @@ static void parse(struct options *options, int argc, char **argv)
         else
             usage();
     }
+}
+
+/* The driver's own view of the end, with a line printed when the session begins. */
+static struct driver_upper announced;
+
+static void announce(void *context, struct session *session, uint64_t now_ns)
+{
+    puts("started");
+    fflush(stdout);
+    announced.attach(context, session, now_ns);
+}
+
+/* No more memory than is sent; the benchmark's sizes are above what a cache holds. */
+static size_t memory_bytes(uint64_t size_bytes)
+{
+    uint64_t blocks = (size_bytes + BLOCK_SIZE - 1) / BLOCK_SIZE;
+    return (size_t)(blocks < 256 ? blocks : 256) * BLOCK_SIZE;
 }
 
 static void print_report(const struct options *options, const struct memory_report *report,
@@ -151,7 +175,7 @@ int main(int argc, char **argv)
         udp_test_break_segmentation(5 /* EIO */, 1);
 
     struct memory_config memory = {.size_bytes = options.size_bytes,
-                                   .buffer_bytes = 256u << 20,
+                                   .buffer_bytes = memory_bytes(options.size_bytes),
                                    .pool_blocks = options.pool_blocks,
                                    .hash = options.hash};
     struct memory_end *end =
@@ -163,10 +187,12 @@ int main(int argc, char **argv)
                                    .lanes = options.lanes,
                                    .limit_bps = options.limit_bps,
                                    .fixed_bps = options.fixed_bps,
-                                   .open_timeout_ns = 20 * NS_PER_S,
-                                   .idle_timeout_ns = 20 * NS_PER_S,
+                                   .open_timeout_ns = options.timeout_ns,
+                                   .idle_timeout_ns = options.timeout_ns,
                                    .watch_fd = -1};
     memory_end_configure(end, &config);
+    announced = config.upper;
+    config.upper.attach = announce;
     struct udp_listener *listener = NULL;
     if (options.client) {
         config.candidates[0] = options.server;
