@@ -266,12 +266,29 @@ static void move_blocks(struct run *run)
     }
 }
 
+/* A pull: the far end expands the request, its names are checked against it. */
+static struct file_source *open_pull(struct copy *copy, struct transfer_request *names)
+{
+    struct transfer_request asked = {.flags = copy->flags}, none = {0};
+    for (size_t i = 0; i < copy->path_count; i++)
+        assert_true(transfer_request_add(&asked, copy->paths[i], false));
+    struct file_source *source = file_source_new_pull(&asked, &copy->error);
+    const struct transfer_request *found = source != NULL ? file_source_ops.names(source) : &none;
+    assert_true(transfer_request_admits(&asked, found, &copy->error));
+    for (size_t i = 0; i < found->name_count; i++)
+        transfer_request_add(names, found->names[i], found->name_is_directory[i]);
+    transfer_request_release(&asked);
+    return source;
+}
+
 void copy_run(struct copy *copy)
 {
     struct run run = {.copy = copy};
     struct transfer_request request = {.flags = copy->flags};
     uint8_t bitmap[REQUEST_PATHS_MAX / 8];
-    run.source = file_source_new_push(copy->paths, copy->path_count, &request, &copy->error);
+    run.source = copy->pull
+                     ? open_pull(copy, &request)
+                     : file_source_new_push(copy->paths, copy->path_count, &request, &copy->error);
     if (run.source == NULL) {
         copy->failed = true;
         transfer_request_release(&request);

@@ -29,6 +29,7 @@ struct copy {
     const char *destination;
     const char *const *paths;
     size_t path_count;
+    bool pull; /* paths are a request's, read by file_source_new_pull */
     /* Called before every step of the source, with the number of blocks it has given. */
     void (*before_step)(void *context, uint64_t blocks);
     /* Called before a block reaches the sink; may change its bytes. */
@@ -49,7 +50,7 @@ struct copy {
     size_t line_count;
 };
 
-/* Runs the copy as a push. */
+/* Runs the copy, as a push unless `pull` is set. */
 void copy_run(struct copy *copy);
 /* The last report about `path`, NULL without one. */
 const struct copy_line *copy_line_of(const struct copy *copy, const char *path);
@@ -67,6 +68,9 @@ void make_directory(const char *path, unsigned mode);
 void make_link(const char *target, const char *path);
 void set_time(const char *path, int64_t seconds, long nanoseconds);
 void remove_tree(const char *path);
+/* For root only: a child process goes on as an ordinary user (true there), the parent waits for it
+ * and adds its failures to *failures. */
+bool again_as_user(int *failures);
 bool exists(const char *path);
 /* Asserts that two trees (or files) hold the same: names, types, modes, times, bytes, targets. */
 void assert_same_tree(const char *a, const char *b);

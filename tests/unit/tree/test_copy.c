@@ -262,13 +262,72 @@ static void test_where_it_lands(void **state)
     remove_tree(base);
 }
 
+static void test_permissions(void **state)
+{
+    (void)state;
+    if (geteuid() == 0)
+        skip(); /* nothing is forbidden */
+    char base[256], source[300], target[300];
+    strcpy(base, test_directory());
+    snprintf(source, sizeof source, "%s/source", base);
+    snprintf(target, sizeof target, "%s/target", base);
+    make_directory(source, 0755);
+    make_file(at(source, "closed"), 10, 1);
+    make_file(at(source, "closed large"), MIB, 1);
+    make_file(at(source, "fine"), 10, 2);
+    chmod(at(source, "closed"), 0);
+    chmod(at(source, "closed large"), 0);
+    run(0, 0, source, target);
+    assert_true(copy.finished);
+    assert_int_equal(copy.problems, 2);
+    assert_int_equal(copy.problem.kind, ERROR_PERMISSION);
+    assert_int_equal(copy.done, 1);
+    chmod(target, 0555);
+    run(0, 0, at(source, "fine"), target);
+    assert_false(copy.opened);
+    assert_int_equal(copy.error.kind, ERROR_PERMISSION);
+    run(0, 0, source, at(target, "new"));
+    assert_false(copy.opened);
+    assert_int_equal(copy.error.kind, ERROR_PERMISSION);
+    remove_tree(base);
+}
+
+/* On a disk, where direct writes and allocation are real. */
+static void test_on_disk(void **state)
+{
+    (void)state;
+    char before[256] = "";
+    if (getenv("TMPDIR") != NULL)
+        snprintf(before, sizeof before, "%s", getenv("TMPDIR"));
+    setenv("TMPDIR", "/var/tmp", 1);
+    char base[256];
+    strcpy(base, test_directory());
+    if (before[0] != '\0')
+        setenv("TMPDIR", before, 1);
+    else
+        unsetenv("TMPDIR");
+    make_file(at(base, "f"), 6 * MIB + 4097, 1);
+    make_file(at(base, "g"), 6 * MIB, 2);
+    run(0, 9, at(base, "f"), at(base, "copy"));
+    assert_clean();
+    assert_file(at(base, "copy"), 6 * MIB + 4097, 1);
+    run(0, 9, at(base, "g"), at(base, "copy"));
+    assert_clean();
+    assert_file(at(base, "copy"), 6 * MIB, 2);
+    remove_tree(base);
+}
+
 int main(void)
 {
     umask(022);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),          cmocka_unit_test(test_hash_is_b3sum),
         cmocka_unit_test(test_odd_tree),       cmocka_unit_test(test_update),
-        cmocka_unit_test(test_where_it_lands),
+        cmocka_unit_test(test_where_it_lands), cmocka_unit_test(test_permissions),
+        cmocka_unit_test(test_on_disk),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failures = cmocka_run_group_tests(tests, NULL, NULL);
+    if (again_as_user(&failures))
+        failures = cmocka_run_group_tests(tests, NULL, NULL);
+    return failures;
 }
