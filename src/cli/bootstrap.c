@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/port_range.h"
 
 #define START "petrel-start "
 #define ANSWER "PETREL-REMOTE "
@@ -41,25 +42,43 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
     to_hex(start->secret, START_SECRET_SIZE, secret);
     to_hex(start->session_id, SESSION_ID_SIZE, session);
     int length = snprintf(
-        line, capacity, START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu\n",
+        line, capacity,
+        START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu protocol=%u-%u\n",
         secret, session, start->remote_sends ? "send" : "receive", start->first_port,
-        start->last_port, start->lanes, (unsigned long long)start->limit_bps);
+        start->last_port, start->lanes, (unsigned long long)start->limit_bps,
+        start->protocol.lowest, start->protocol.highest);
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
 
 size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line, size_t capacity)
 {
-    return fits(snprintf(line, capacity, ANSWER "version=%s port=%u address=%s\n", answer->version,
+    return fits(snprintf(line, capacity, ANSWER "version=%s protocol=%u-%u port=%u address=%s\n",
+                         answer->version, answer->protocol.lowest, answer->protocol.highest,
                          answer->port, answer->address[0] ? answer->address : "none"),
                 capacity);
 }
 
+/* The text may hold a file's name, and a name may hold a newline. */
+static void one_line(char *text)
+{
+    for (; *text != '\0'; text++) {
+        if ((unsigned char)*text < ' ')
+            *text = '?';
+    }
+}
+
 size_t bootstrap_write_error(const struct error *error, char *line, size_t capacity)
 {
-    return fits(
-        snprintf(line, capacity, FAILURE "%s %s\n", error_kind_name(error->kind), error->text),
-        capacity);
+    size_t length =
+        fits(snprintf(line, capacity, FAILURE "%s %s\n", error_kind_name(error->kind), error->text),
+             capacity);
+    if (length == 0)
+        return 0;
+    line[length - 1] = '\0';
+    one_line(line);
+    line[length - 1] = '\n';
+    return length;
 }
 
 /* ---- reading ---- */
@@ -80,21 +99,22 @@ static bool next_pair(char **rest, char **key, char **value)
     return false;
 }
 
-static bool read_ports(const char *value, struct bootstrap_start *start)
-{
-    unsigned first, last;
-    char rest;
-    if (sscanf(value, "%5u-%5u%c", &first, &last, &rest) != 2 || first == 0 || first > last ||
-        last > 65535)
-        return false;
-    start->first_port = (uint16_t)first;
-    start->last_port = (uint16_t)last;
-    return true;
-}
-
 static bool read_number(const char *value, uint64_t limit, uint64_t *number)
 {
     return parse_unsigned(value, limit, number, NULL);
+}
+
+/* What is malformed counts as not said. */
+static void read_protocol(const char *value, struct version_range *range)
+{
+    uint16_t lowest, highest;
+    if (port_range_parse(value, &lowest, &highest) && highest <= UINT8_MAX)
+        *range = (struct version_range){.lowest = (uint8_t)lowest, .highest = (uint8_t)highest};
+}
+
+bool version_ranges_meet(struct version_range a, struct version_range b)
+{
+    return a.highest == 0 || b.highest == 0 || (a.lowest <= b.highest && b.lowest <= a.highest);
 }
 
 /* One key of the start line; returns the bit that stands for it, 0 when it is unknown or bad. */
@@ -110,11 +130,13 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
         return start->remote_sends || strcmp(value, "receive") == 0 ? 4 : 0;
     }
     if (strcmp(key, "ports") == 0)
-        return read_ports(value, start) ? 8 : 0;
+        return port_range_parse(value, &start->first_port, &start->last_port) ? 8 : 0;
     if (strcmp(key, "lanes") == 0 && read_number(value, 16, &number))
         start->lanes = (unsigned)number;
     if (strcmp(key, "limit") == 0 && read_number(value, UINT64_MAX, &number))
         start->limit_bps = number;
+    if (strcmp(key, "protocol") == 0)
+        read_protocol(value, &start->protocol);
     return 0;
 }
 
@@ -168,6 +190,8 @@ bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, st
         uint64_t number;
         if (strcmp(key, "version") == 0)
             snprintf(answer->version, sizeof(answer->version), "%s", value);
+        else if (strcmp(key, "protocol") == 0)
+            read_protocol(value, &answer->protocol);
         else if (strcmp(key, "port") == 0 && read_number(value, 65535, &number))
             answer->port = (uint16_t)number;
         else if (strcmp(key, "address") == 0 && strcmp(value, "none") != 0)

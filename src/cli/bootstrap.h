@@ -12,6 +12,11 @@
 
 #define BOOTSTRAP_LINE_MAX 1024
 
+/* Protocol versions that a side speaks; all zero: it did not say, and its hello will. */
+struct version_range {
+    uint8_t lowest, highest;
+};
+
 struct bootstrap_start {
     uint8_t secret[START_SECRET_SIZE];
     uint8_t session_id[SESSION_ID_SIZE];
@@ -19,10 +24,12 @@ struct bootstrap_start {
     uint16_t first_port, last_port;
     unsigned lanes;
     uint64_t limit_bps;
+    struct version_range protocol;
 };
 
 struct bootstrap_answer {
-    char version[32];
+    char version[32]; /* of the program */
+    struct version_range protocol;
     uint16_t port;
     char address[64]; /* as in SSH_CONNECTION; "" if unknown */
 };
@@ -37,6 +44,7 @@ size_t bootstrap_write_error(const struct error *error, char *line, size_t capac
 bool bootstrap_read_start(struct bootstrap_start *start, const char *line, struct error *error);
 /* False also when the line is the far end's error: then that is the error. */
 bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, struct error *error);
+bool version_ranges_meet(struct version_range a, struct version_range b);
 /* True when the line is for us: an answer or an error, not a shell's banner. */
 bool bootstrap_is_answer(const char *line);
 

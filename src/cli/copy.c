@@ -10,9 +10,9 @@
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/run_transfer.h"
+#include "cli/version.h"
 #include "tree/sink.h"
 #include "tree/source.h"
-#include "version.h"
 
 #define OPEN_TIMEOUT_NS (10 * NS_PER_S)
 #define REMOTE_END_NS (3 * NS_PER_S)
@@ -94,11 +94,13 @@ static bool open_storage(void *context, const struct transfer_request *request,
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
-    copy->start = (struct bootstrap_start){.remote_sends = !options->push,
-                                           .first_port = options->first_port,
-                                           .last_port = options->last_port,
-                                           .lanes = options->lanes,
-                                           .limit_bps = options->limit_bps};
+    copy->start =
+        (struct bootstrap_start){.remote_sends = !options->push,
+                                 .first_port = options->first_port,
+                                 .last_port = options->last_port,
+                                 .lanes = options->lanes,
+                                 .limit_bps = options->limit_bps,
+                                 .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!random_bytes(copy->start.secret, START_SECRET_SIZE, error) ||
         !random_bytes(copy->start.session_id, SESSION_ID_SIZE, error))
         return false;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/port_range.h"
 
 #define PORT_FIRST 60000
 #define PORT_LAST 61000
@@ -59,28 +60,29 @@ static bool parse_lanes(void *target, const char *value, struct error *error)
     return true;
 }
 
+static bool parse_port(void *target, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    uint64_t port;
+    if (!parse_unsigned(value, UINT16_MAX, &port, NULL) || port == 0)
+        return error_set(error, ERROR_USAGE, "-P takes a port from 1 to 65535, not %s", value);
+    options->ssh.port = value;
+    return true;
+}
+
 static bool parse_ports(void *target, const char *value, struct error *error)
 {
     struct copy_options *options = target;
-    unsigned first, last;
-    char rest;
-    int read = sscanf(value, "%5u-%5u%c", &first, &last, &rest);
-    if (read == 1 && strchr(value, '-') == NULL)
-        last = first;
-    else if (read != 2)
-        first = last = 0;
-    if (first == 0 || first > last || last > 65535)
+    if (!port_range_parse(value, &options->first_port, &options->last_port))
         return error_set(error, ERROR_USAGE,
                          "--udp-ports takes a port or a range such as 60000-61000, not %s", value);
-    options->first_port = (uint16_t)first;
-    options->last_port = (uint16_t)last;
     return true;
 }
 
 #define FIELD(name) offsetof(struct copy_options, name)
 
 static const struct option table[] = {
-    {'P', NULL, OPTION_TEXT, FIELD(ssh.port), "PORT", "port that sshd listens on", NULL},
+    {'P', NULL, OPTION_CUSTOM, 0, "PORT", "port that sshd listens on", parse_port},
     {'i', NULL, OPTION_CUSTOM, 0, "FILE", "identity file for ssh", pass_identity},
     {'F', NULL, OPTION_CUSTOM, 0, "FILE", "ssh's configuration file", pass_config},
     {'J', NULL, OPTION_CUSTOM, 0, "HOST", "jump host for ssh", pass_jump},
@@ -194,6 +196,9 @@ static bool take_operands(struct copy_options *options, const char **words, size
 
 static bool pass_flags(struct copy_options *options, struct error *error)
 {
+    const char *command = options->ssh.command;
+    if (command != NULL && command[strspn(command, " \t")] == '\0')
+        return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
     if (options->ipv4 && options->ipv6)
         return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
     return (!options->ipv4 || pass(options, "-4", NULL, error)) &&

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
-#include "version.h"
+#include "cli/version.h"
 
 struct command {
     const char *name;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/port_range.h"
+
 #define SCHEME "scp://"
 
 void operand_release(struct operand *operand)
@@ -73,10 +75,11 @@ static bool parse_url(struct operand *operand, const char *word, struct error *e
     if (rest == NULL)
         return error_set(error, ERROR_USAGE, "%s: expected scp://[user@]host[:port]/path", word);
     if (*rest == ':') {
+        uint16_t first, last;
         size_t digits = strspn(rest + 1, "0123456789");
-        if (digits == 0 || digits > 5)
-            return error_set(error, ERROR_USAGE, "%s: the port is not a number", word);
         operand->port = copy_of(rest + 1, digits);
+        if (operand->port == NULL || !port_range_parse(operand->port, &first, &last))
+            return error_set(error, ERROR_USAGE, "%s: a port is a number from 1 to 65535", word);
         rest += 1 + digits;
     }
     if (*rest != '\0' && *rest != '/')
@@ -111,10 +114,12 @@ bool operand_parse(struct operand *operand, const char *word, struct error *erro
     } else if (is_remote(word)) {
         operand->remote = true;
         const char *rest = take_host(operand, word, ":");
-        if (rest == NULL || *rest != ':')
-            return error_set(error, ERROR_USAGE, "%s: expected [user@]host:path", word);
-        operand->path = copy_of(rest + 1, strlen(rest + 1));
-        good = check_host(operand, word, error);
+        good = (rest != NULL && *rest == ':') ||
+               error_set(error, ERROR_USAGE, "%s: expected [user@]host:path", word);
+        if (good) {
+            operand->path = copy_of(rest + 1, strlen(rest + 1));
+            good = check_host(operand, word, error);
+        }
     } else {
         operand->path = copy_of(word, strlen(word));
         if (word[0] == '\0')

@@ -92,6 +92,14 @@ void option_list_release(struct option_list *list)
     *list = (struct option_list){0};
 }
 
+static bool apply_rate(const struct option *option, uint64_t *rate_bps, const char *value,
+                       struct error *error)
+{
+    struct error cause = {0};
+    return parse_rate(value, rate_bps, &cause) ||
+           error_set(error, cause.kind, "--%s: %s", option->long_name, cause.text);
+}
+
 static bool apply(const struct option *option, void *target, const char *value, struct error *error)
 {
     void *field = (char *)target + option->offset;
@@ -113,7 +121,7 @@ static bool apply(const struct option *option, void *target, const char *value, 
     case OPTION_IGNORED:
         return true;
     case OPTION_RATE:
-        return parse_rate(value, field, error);
+        return apply_rate(option, field, value, error);
     case OPTION_CUSTOM:
         return option->parse(target, value, error);
     }

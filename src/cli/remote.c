@@ -12,9 +12,9 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/run_transfer.h"
+#include "cli/version.h"
 #include "tree/sink.h"
 #include "tree/source.h"
-#include "version.h"
 
 #define SECRET_LIFE_NS (60 * NS_PER_S)
 #define CHANNEL_GRACE_NS (3 * NS_PER_S)
@@ -99,7 +99,8 @@ static bool channel_is_gone(void *context)
 
 static bool answer(const struct udp_listener *listener)
 {
-    struct bootstrap_answer answer = {.port = udp_listener_port(listener)};
+    struct bootstrap_answer answer = {.port = udp_listener_port(listener),
+                                      .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     snprintf(answer.version, sizeof(answer.version), "%s", PETREL_VERSION);
     server_address(answer.address, sizeof(answer.address));
     char line[BOOTSTRAP_LINE_MAX];
@@ -150,6 +151,14 @@ int command_remote(int argc, char **argv)
     else
         bootstrap_read_start(&remote.start, line, &error);
     wipe(line, sizeof(line));
+    const struct version_range own = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX};
+    if (error.kind == ERROR_NONE && !version_ranges_meet(own, remote.start.protocol))
+        error_set(
+            &error, ERROR_VERSION,
+            "petrel %s there speaks protocol %u to %u, this petrel %u to %u; bring both to one "
+            "version",
+            PETREL_VERSION, own.lowest, own.highest, remote.start.protocol.lowest,
+            remote.start.protocol.highest);
     if (error.kind != ERROR_NONE)
         return refuse(&error);
     struct udp_listener *listener =

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "cli/answer_search.h"
 #include "cli/ssh_command.h"
+#include "transport/limits.h"
 
 /* Runs where the non-interactive PATH lacks petrel: sh, because the login shell may be anything.
  * No single quote, exclamation mark or newline inside, for csh's and fish's sake. */
@@ -22,47 +24,6 @@
 
 /* ---- the answer ---- */
 
-struct answer_search {
-    char line[BOOTSTRAP_LINE_MAX];
-    size_t length;
-    bool too_long;
-    char first_noise[80]; /* the first line that was not for us */
-};
-
-static void keep_noise(struct answer_search *search)
-{
-    if (search->first_noise[0] == '\0' && search->length > 0)
-        snprintf(search->first_noise, sizeof(search->first_noise), "%.60s", search->line);
-}
-
-/* Takes one byte; true when `line` now holds an answer. A banner without a newline may stand right
- * before it, so the line is looked at from each place where one could begin. */
-static bool take_byte(struct answer_search *search, char byte)
-{
-    if (byte != '\n') {
-        if (search->length < sizeof(search->line) - 1)
-            search->line[search->length++] = byte != '\0' ? byte : ' ';
-        else
-            search->too_long = true;
-        if (search->too_long) { /* keep the end: an answer is short */
-            memmove(search->line, search->line + 512, sizeof(search->line) - 512);
-            search->length = sizeof(search->line) - 1 - 512;
-            search->line[search->length++] = byte != '\0' ? byte : ' ';
-            search->too_long = false;
-        }
-        return false;
-    }
-    search->line[search->length] = '\0';
-    const char *mark = strstr(search->line, "PETREL-");
-    if (mark != NULL && bootstrap_is_answer(mark)) {
-        memmove(search->line, mark, strlen(mark) + 1);
-        return true;
-    }
-    keep_noise(search);
-    search->length = 0;
-    return false;
-}
-
 static bool explain_end(int status, const char *host, const struct answer_search *search,
                         struct error *error)
 {
@@ -73,9 +34,9 @@ static bool explain_end(int status, const char *host, const struct answer_search
                          host, host);
     if (status == 127 || status == 126)
         return error_set(error, ERROR_NO_REMOTE, "petrel could not be run on %s", host);
-    if (search->first_noise[0] != '\0')
+    if (search->noise[0] != '\0')
         return error_set(error, ERROR_NO_REMOTE, "%s did not start petrel; it said instead: %s",
-                         host, search->first_noise);
+                         host, search->noise);
     return error_set(error, ERROR_NO_REMOTE,
                      "%s closed the connection before petrel answered "
                      "(exit status %d)",
@@ -92,6 +53,20 @@ static int wait_for(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static bool check_version(const struct bootstrap_answer *answer, const char *host,
+                          struct error *error)
+{
+    const struct version_range own = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX};
+    if (version_ranges_meet(own, answer->protocol))
+        return true;
+    return error_set(
+        error, ERROR_VERSION,
+        "petrel %s on %s speaks protocol %u to %u, this petrel %u to %u; bring both to "
+        "one version, e.g. by petrel install %s",
+        answer->version, host, answer->protocol.lowest, answer->protocol.highest, own.lowest,
+        own.highest, host);
+}
+
 /* Reads byte by byte: what follows the answer belongs to somebody else. */
 static bool read_answer(struct ssh_channel *channel, const char *host, struct error *error)
 {
@@ -99,20 +74,19 @@ static bool read_answer(struct ssh_channel *channel, const char *host, struct er
     char byte;
     for (;;) {
         ssize_t got = read(channel->from_remote, &byte, 1);
-        if (got == 1 && take_byte(&search, byte))
+        if (got == 1 && answer_search_take(&search, byte))
             break;
         if (got == 1 || (got < 0 && errno == EINTR))
             continue;
-        search.line[search.length] = '\0';
-        keep_noise(&search);
+        answer_search_end(&search);
         int status = wait_for(channel->pid);
         channel->pid = 0;
         return explain_end(status, host, &search, error);
     }
     struct error said = {0};
-    if (bootstrap_read_answer(&channel->answer, search.line, &said))
-        return true;
-    return error_set(error, said.kind, "%s: %s", host, said.text);
+    if (!bootstrap_read_answer(&channel->answer, search.line, &said))
+        return error_set(error, said.kind, "%s: %s", host, said.text);
+    return check_version(&channel->answer, host, error);
 }
 
 static bool write_all(int fd, const char *bytes, size_t size)

@@ -1,0 +1,102 @@
+#include "unit.h"
+
+#include "cli/operand.h"
+
+static const struct {
+    const char *word, *host, *port, *path; /* host NULL: local */
+} good[] = {
+    {"file", NULL, NULL, "file"},
+    {"./a:b", NULL, NULL, "./a:b"},
+    {"/a:b", NULL, NULL, "/a:b"},
+    {"dir/a:b", NULL, NULL, "dir/a:b"},
+    {":a", NULL, NULL, ":a"},
+    {"a[1]", NULL, NULL, "a[1]"},
+    {"a[b:c", NULL, NULL, "a[b:c"},
+    {"[x]", NULL, NULL, "[x]"},
+    {"-file", NULL, NULL, "-file"},
+    {"host:", "host", NULL, ""},
+    {"host:~/x", "host", NULL, "~/x"},
+    {"host:/x", "host", NULL, "/x"},
+    {"host:a:b", "host", NULL, "a:b"},
+    {"host:x[1]:y", "host", NULL, "x[1]:y"},
+    {"user@host:x", "user@host", NULL, "x"},
+    {"a@b@host:x", "a@b@host", NULL, "x"},
+    {"[::1]:x", "::1", NULL, "x"},
+    {"user@[fe80::1%eth0]:/x", "user@fe80::1%eth0", NULL, "/x"},
+    {"scp://host/x", "host", NULL, "x"},
+    {"scp://host", "host", NULL, ""},
+    {"scp://host/", "host", NULL, ""},
+    {"scp://host//x", "host", NULL, "/x"},
+    {"scp://user@host:2222/x/y", "user@host", "2222", "x/y"},
+    {"scp://[2001:db8::1]:22/x", "2001:db8::1", "22", "x"},
+    {"scp://host:22", "host", "22", ""},
+};
+
+static void test_good(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct operand operand;
+        struct error error = {0};
+        if (!operand_parse(&operand, good[i].word, &error))
+            fail_msg("%s: %s", good[i].word, error.text);
+        assert_int_equal(operand.remote, good[i].host != NULL);
+        if (good[i].host != NULL)
+            assert_string_equal(operand.host, good[i].host);
+        if (good[i].port != NULL)
+            assert_string_equal(operand.port, good[i].port);
+        else
+            assert_null(operand.port);
+        assert_string_equal(operand.path, good[i].path);
+        operand_release(&operand);
+    }
+}
+
+static void test_bad(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "",          "-oProxyCommand=x:y", "user@-x:y",       "-@host:x",        "@:x",
+        "scp://",    "scp:///x",           "scp://h:x/y",     "scp://h:/y",      "scp://h:123456/y",
+        "scp://-x/", "scp://u@-x/y",       "scp://h:22x/y",   "scp://[::1/x",    "[]:x",
+        "user@:x",   "scp://h:0/y",        "scp://h:65536/y", "scp://[::1]22/x", "scp://[]/x",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct operand operand;
+        struct error error = {0};
+        if (operand_parse(&operand, bad[i], &error))
+            fail_msg("%s was taken", bad[i]);
+        assert_int_equal(error.kind, ERROR_USAGE);
+        assert_true(error.text[0] != '\0');
+        assert_null(operand.host);
+        assert_null(operand.path);
+    }
+}
+
+/* Each word cut at every byte: nothing crashes, and what fails says why and owns nothing. */
+static void test_cut(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        for (size_t length = 0; length < strlen(good[i].word); length++) {
+            char word[64];
+            snprintf(word, sizeof(word), "%.*s", (int)length, good[i].word);
+            struct operand operand;
+            struct error error = {0};
+            if (operand_parse(&operand, word, &error))
+                operand_release(&operand);
+            else
+                assert_int_equal(error.kind, ERROR_USAGE);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

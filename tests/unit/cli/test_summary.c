@@ -1,0 +1,103 @@
+#include "unit.h"
+
+#include "base/units.h"
+#include "cli/summary.h"
+
+static struct transfer_progress sample(void)
+{
+    return (struct transfer_progress){
+        .phase = PHASE_ENDED,
+        .verified_bytes = 1000000000,
+        .files_done = 1,
+        .started_ns = 5 * NS_PER_S,
+        .ended_ns = 15 * NS_PER_S,
+        .session = {.packets_sent = 100000,
+                    .packets_lost = 1234,
+                    .payload_sent = 1020000000,
+                    .payload_resent = 10200000,
+                    .rtt_ns = 100 * NS_PER_MS,
+                    .limited_ns = {[LIMIT_PATH] = 9 * NS_PER_S, [LIMIT_SOURCE] = NS_PER_S}}};
+}
+
+static void has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", text, part);
+}
+
+static const char *text_of(const struct transfer_progress *progress,
+                           const struct summary_file *file)
+{
+    static char text[2048];
+    static const struct summary_file none;
+    return summary_text(text, sizeof(text), progress, file != NULL ? file : &none, 20 * NS_PER_S);
+}
+
+static void test_one_file(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    struct summary_file file = {.known = true, .hash = {0xab, 0x01}, .name = "big.bin"};
+    const char *text = text_of(&progress, &file);
+    has(text, "1.00 GB in 1 file, verified in 10.0 s (100 MB/s)");
+    has(text, "command 20.0 s (50.0 MB/s)");
+    has(text, "loss 1.23 %");
+    has(text, "resent 1.00 %");
+    has(text, "limited by the path for 90 % of the time");
+    has(text, "ab010000");
+    has(text, "  big.bin\n");
+}
+
+static void test_failures_are_not_verified(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    progress.files_done = 3;
+    progress.files_skipped = 2;
+    progress.files_failed = 1;
+    const char *text = text_of(&progress, NULL);
+    has(text, "in 3 files, not all verified");
+    has(text, "2 files already there");
+    has(text, "1 file failed");
+}
+
+static void test_drops(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    assert_null(strstr(text_of(&progress, NULL), "dropped"));
+    progress.session.peer_socket_drops = 2;
+    progress.session.own_socket_drops = 1;
+    has(text_of(&progress, NULL), "3 packets dropped by a host's own socket");
+}
+
+static void test_nothing_moved(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = {.phase = PHASE_ENDED};
+    has(text_of(&progress, NULL), "0 B in 0 files");
+}
+
+static void test_small_buffers(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    struct summary_file file = {.known = true, .name = "x"};
+    for (size_t capacity = 1; capacity < 600; capacity++) {
+        char text[640];
+        memset(text, 'Z', sizeof(text));
+        summary_text(text, capacity, &progress, &file, NS_PER_S);
+        assert_true(strlen(text) < capacity);
+        assert_int_equal(text[capacity], 'Z');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_file),      cmocka_unit_test(test_failures_are_not_verified),
+        cmocka_unit_test(test_drops),         cmocka_unit_test(test_nothing_moved),
+        cmocka_unit_test(test_small_buffers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
