@@ -6,7 +6,10 @@
 #include "transport/limits.h"
 
 #define PROBES_PER_SIZE 5u
+#define PROBES_ONCE_ARRIVED 12u /* a size that got through once is worth more tries */
+#define PROBES_QUICK 3u
 #define PROBE_SPACING_NS (10 * NS_PER_MS)
+#define PROBE_SPACING_LATER_NS (50 * NS_PER_MS)
 #define ARRIVALS_NEEDED 2u
 #define SUSPICIOUS_LOSSES 32u
 #define CANARIES_NEEDED 3u
@@ -56,12 +59,19 @@ uint16_t mtu_datagram(const struct mtu *mtu)
     return mtu->sizes[mtu->in_use].datagram;
 }
 
+static bool is_worth_a_probe(const struct mtu *mtu, unsigned at)
+{
+    const struct mtu_size *size = &mtu->sizes[at];
+    return at > mtu->in_use &&
+           size->sent < (size->arrived > 0 ? PROBES_ONCE_ARRIVED : PROBES_PER_SIZE);
+}
+
 /* The next size worth a probe, going down from the cursor and around once. */
 static unsigned next_candidate(const struct mtu *mtu)
 {
     for (unsigned step = 0; step < mtu->count; step++) {
         unsigned at = (mtu->cursor + mtu->count - step) % mtu->count;
-        if (at > mtu->in_use && mtu->sizes[at].sent < PROBES_PER_SIZE)
+        if (is_worth_a_probe(mtu, at))
             return at;
     }
     return 0;
@@ -81,7 +91,8 @@ uint16_t mtu_next_probe(struct mtu *mtu, uint64_t now_ns)
     mtu->cursor = wrapped ? mtu->count - 1 : at - 1;
     /* One round of all sizes goes at once, the next a little later. */
     if (wrapped)
-        mtu->next_ns = now_ns + PROBE_SPACING_NS;
+        mtu->next_ns = now_ns + (mtu->sizes[at].sent < PROBES_QUICK ? PROBE_SPACING_NS
+                                                                    : PROBE_SPACING_LATER_NS);
     return mtu->sizes[at].datagram;
 }
 
@@ -104,6 +115,8 @@ bool mtu_probe_arrived(struct mtu *mtu, uint16_t datagram)
     unsigned at = index_of(mtu, datagram);
     if (mtu->sizes[at].arrived < ARRIVALS_NEEDED)
         mtu->sizes[at].arrived++;
+    if (at > mtu->in_use && mtu->sizes[at].arrived == 1 && mtu->next_ns == TIME_NEVER)
+        mtu->next_ns = 0; /* at once: the others were lost by chance */
     if (at <= mtu->in_use || mtu->sizes[at].arrived < ARRIVALS_NEEDED)
         return false;
     mtu->in_use = at;
@@ -148,7 +161,7 @@ bool mtu_canary_arrived(struct mtu *mtu)
     mtu->canaries_arrived = 0;
     mtu->canary_ns = TIME_NEVER;
     mtu->sizes[mtu->in_use].arrived = 0;
-    mtu->sizes[mtu->in_use].sent = PROBES_PER_SIZE;
+    mtu->sizes[mtu->in_use].sent = PROBES_ONCE_ARRIVED;
     /* Fall to the next size that has proved itself, not to the floor. */
     do {
         mtu->in_use--;
