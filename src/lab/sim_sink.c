@@ -415,6 +415,7 @@ static void take_block(struct sim_sink *sink, const struct sink_job *job)
     if (!range_set_add(&sink->seen, job->block, (uint64_t)job->block + 1, &added) || added != 1)
         broken(sink, "block %u came twice", job->block);
     sink->result.blocks++;
+    sink->result.block_bytes += job->length;
     if (sink->result.blocks == sink->config.fails_at_block)
         die(sink, ERROR_NO_SPACE, "the simulated disk is full");
     if (sink->dead)

@@ -34,7 +34,7 @@ struct sim_source {
     struct tree_hash *hash;
     uint32_t next_block;
     uint64_t next_id, blocks, files;
-    uint64_t total_bytes;
+    uint64_t bytes, total_bytes;
     uint8_t *small; /* PACK_FILE_MAX bytes */
     bool root_given, problem_said;
     uint32_t directories_given;
@@ -75,6 +75,11 @@ void sim_source_free(struct sim_source *source)
 bool sim_source_is_closed(const struct sim_source *source)
 {
     return source->closed;
+}
+
+uint64_t sim_source_bytes(const struct sim_source *source)
+{
+    return source->bytes;
 }
 
 static void describe(const struct sim_source *source, uint32_t file, char *path,
@@ -303,6 +308,7 @@ static enum source_result source_next(void *context, uint8_t *buffer, struct sou
 {
     struct sim_source *source = context;
     enum source_result result = next_item(source, buffer, item);
+    source->bytes += result == SOURCE_BLOCK ? item->length : 0;
     item->total_files = source->config.files.count;
     item->total_bytes = source->total_bytes;
     item->totals_final = true;

@@ -46,6 +46,7 @@ struct sim_source *sim_source_new(const struct sim_source_config *config); /* NU
 void sim_source_free(struct sim_source *source); /* after the storage was closed */
 void sim_source_storage(struct sim_source *source, struct storage *storage);
 bool sim_source_is_closed(const struct sim_source *source);
+uint64_t sim_source_bytes(const struct sim_source *source); /* read so far, for whoever times it */
 
 /* ---- sink ---- */
 
@@ -60,7 +61,7 @@ struct sim_sink_config {
 struct sim_sink_result {
     bool opened, finished, closed;
     uint32_t done, skipped, failed;
-    uint64_t blocks, verified_bytes;
+    uint64_t blocks, block_bytes, verified_bytes;
     uint32_t held_most; /* content blocks that waited for their entry at once */
 };
 

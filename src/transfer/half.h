@@ -55,6 +55,7 @@ struct transfer {
     struct transfer_progress progress;
     struct error error;
     uint64_t next_tick_ns;
+    bool error_is_peers; /* the peer ended it and gave `error` as the reason */
     bool failed;         /* `error` is final, the session was told */
     bool session_closed; /* SESSION_CLOSED has come */
     bool closing;        /* WORK_CLOSE was put */

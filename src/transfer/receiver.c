@@ -37,9 +37,6 @@ struct receiver {
     uint64_t blocks_whole;
     bool end_known;
     uint64_t end_blocks, end_files;
-    uint64_t files, failures; /* as the sink counted at its end */
-    uint64_t sender_failures; /* PROBLEM messages */
-    uint64_t sink_failures;   /* FILE_FAILED reports */
     unsigned files_done_said;
     bool progress_changed;
     uint64_t held_since_ns; /* 0: the sink does not hold up the session */
@@ -229,7 +226,6 @@ static void on_file_failed(struct transfer *transfer, const struct work_report *
     work_report_error(report, &error);
     if (error.kind == ERROR_NONE)
         error.kind = ERROR_IO;
-    transfer->receiver->sink_failures++;
     transfer->progress.files_failed++;
     transfer_event_file(transfer, TRANSFER_FILE_FAILED, work_report_path(report),
                         report->path_length, 0, NULL, &error);
@@ -270,9 +266,9 @@ static void on_finished(struct transfer *transfer, const struct work_report *rep
     struct error error = {0};
     if (!transfer_running(transfer))
         return;
-    receiver->files = report->files;
-    receiver->failures = report->failures;
-    if (report->files + report->failures != receiver->end_files)
+    /* Directories and links that failed are among the failures, but no files. */
+    if (report->files > receiver->end_files ||
+        report->files + report->failures < receiver->end_files)
         error_set(&error, ERROR_PROTOCOL,
                   "the sender speaks of %llu files, but %llu came and %llu failed",
                   (unsigned long long)receiver->end_files, (unsigned long long)report->files,
@@ -374,7 +370,6 @@ static bool on_problem(struct transfer *transfer, const struct message *message)
 {
     struct error error;
     transfer_message_error(message, &error);
-    transfer->receiver->sender_failures++;
     transfer->progress.files_failed++;
     transfer->receiver->progress_changed = true;
     transfer_event_file(transfer, TRANSFER_FILE_FAILED, message->path, message->path_length, 0,

@@ -6,8 +6,7 @@
 #include "base/units.h"
 #include "transfer/half.h"
 
-#define SENDER_POOL_DEFAULT 24u
-#define RECEIVER_POOL_DEFAULT 96u
+#define POOL_DEFAULT 256u
 #define POOL_MIN 4u
 #define UNSUPPORTED_MAX 16u       /* answers to messages that are not known */
 #define CONTROL_BACKLOG_MAX 1024u /* jobs that wait before a receiver reads on */
@@ -25,9 +24,7 @@ struct transfer *transfer_new(const struct transfer_config *config, struct error
     transfer->half = sends ? &sender_half : &receiver_half;
     transfer->unread = reader_of(transfer->inbox, 0);
     transfer->next_tick_ns = TIME_NEVER;
-    size_t pool = config->pool_blocks;
-    if (pool == 0)
-        pool = sends ? SENDER_POOL_DEFAULT : RECEIVER_POOL_DEFAULT;
+    size_t pool = config->pool_blocks > 0 ? config->pool_blocks : POOL_DEFAULT;
     if (pool < POOL_MIN)
         pool = POOL_MIN;
     transfer->config.pool_blocks = pool;
@@ -78,7 +75,11 @@ static void close_work(struct transfer *transfer)
 
 void transfer_fail(struct transfer *transfer, const struct error *error, uint64_t now_ns)
 {
-    if (transfer->failed || transfer->half->finished(transfer))
+    if (transfer->half->finished(transfer)) {
+        close_work(transfer); /* nothing can fail any more */
+        return;
+    }
+    if (transfer->failed)
         return;
     transfer->failed = true;
     if (transfer->error.kind == ERROR_NONE)
@@ -223,6 +224,7 @@ static void on_closed(struct transfer *transfer)
                       said->text[0] != 0 ? "; " : "the peer is gone; ");
         else
             transfer->error = *said;
+        transfer->error_is_peers = session_error_is_peers(transfer->session);
     }
     close_work(transfer);
 }
@@ -366,6 +368,8 @@ void transfer_abort(struct transfer *transfer, enum error_kind kind, const char 
                     uint64_t now_ns)
 {
     struct error error = {0};
+    if (kind == ERROR_NONE)
+        error_set(&error, ERROR_PEER_LOST, "the transfer ended early; the result is unknown");
     error_set(&error, kind, "%s", text);
     if (kind == ERROR_INTERRUPTED)
         work_hurry(transfer->work);
@@ -376,6 +380,11 @@ void transfer_abort(struct transfer *transfer, enum error_kind kind, const char 
 bool transfer_is_ended(const struct transfer *transfer)
 {
     return transfer->work_closed && (transfer->session == NULL || transfer->session_closed);
+}
+
+bool transfer_error_is_peers(const struct transfer *transfer)
+{
+    return transfer->error_is_peers;
 }
 
 const struct error *transfer_error(const struct transfer *transfer)

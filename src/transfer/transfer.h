@@ -56,9 +56,9 @@ struct transfer_config {
     void *open_context;
     transfer_event_function *on_event;
     void *event_context;
-    /* Limit of the block pool, 0 for the default: 24 blocks for a sender, 96 for a receiver. A
-     * sender's blocks are in memory until the first report on them, so a long fast path wants
-     * rate x RTT x 1.2. Buffers are touched only as they are needed. */
+    /* Limit of the block pool, 0 for the default of 256. Memory follows need: a sender holds what
+     * is in flight and a few blocks read ahead; a receiver grants 32 blocks, and on a long path up
+     * to four times what is in flight. */
     size_t pool_blocks;
 };
 
@@ -87,5 +87,7 @@ bool transfer_is_ended(const struct transfer *transfer);
 /* Once ended: kind NONE and files_failed 0: everything arrived and was verified, said by the
  * receiver. */
 const struct error *transfer_error(const struct transfer *transfer);
+/* Whether the error is the peer's own sentence, which a client prints as the host's. */
+bool transfer_error_is_peers(const struct transfer *transfer);
 
 #endif

@@ -80,6 +80,7 @@ bool frame_read(struct reader *reader, struct frame *frame)
         frame->done.result = read_u8(reader);
         frame->done.files = read_u64(reader);
         frame->done.blocks = read_u64(reader);
+        frame->done.control = read_uint(reader, 6);
         break;
     case FRAME_ABORT:
         read_abort(reader, frame);
@@ -140,6 +141,7 @@ void frame_write(struct writer *writer, const struct frame *frame)
         write_u8(writer, frame->done.result);
         write_u64(writer, frame->done.files);
         write_u64(writer, frame->done.blocks);
+        write_uint(writer, frame->done.control, 6);
         break;
     case FRAME_ABORT:
         write_u8(writer, frame->abort.kind);

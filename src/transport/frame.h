@@ -53,6 +53,7 @@ struct frame {
         struct {
             uint8_t result;
             uint64_t files, blocks;
+            uint64_t control; /* bytes of the control stream said before it */
         } done;
         struct {
             uint8_t kind;

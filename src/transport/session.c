@@ -221,6 +221,7 @@ void session_finish(struct session *session, uint8_t result, uint64_t files, uin
     frame.done.result = result;
     frame.done.files = files;
     frame.done.blocks = blocks;
+    frame.done.control = session->control.out_written;
     frame_write(&writer, &frame);
     session->ending_size = writer_size(&writer);
     session->ending_next_ns = now_ns;
@@ -234,10 +235,13 @@ uint64_t session_probe_timeout(const struct session *session)
     return timeout ? timeout : 3 * session->rtt_ns;
 }
 
-static void on_done(struct session *session, const struct frame *frame)
+/* DONE is the last word: what was said before it has to be here first. */
+static void take_done(struct session *session)
 {
     static const uint8_t bye[] = {FRAME_BYE};
-    if (session->config.role != ROLE_SENDER || session->done_told)
+    const struct frame *frame = &session->done;
+    if (frame->type != FRAME_DONE || session->done_told || session->state == STATE_CLOSED ||
+        session->control.in_next < frame->done.control)
         return;
     session->done_told = true;
     struct session_event event = {.kind = SESSION_DONE_RECEIVED,
@@ -247,6 +251,12 @@ static void on_done(struct session *session, const struct frame *frame)
     session_push_event(session, &event);
     session_send_frames(session, bye, sizeof(bye), ENDING_COPIES);
     close_session(session);
+}
+
+static void on_done(struct session *session, const struct frame *frame)
+{
+    if (session->config.role == ROLE_SENDER)
+        session->done = *frame;
 }
 
 static void on_abort(struct session *session, const struct frame *frame)
@@ -455,6 +465,7 @@ static void drain_events(struct session *session)
             ring_release(up);
         }
     }
+    take_done(session);
 }
 
 /* ---- the control stream ---- */

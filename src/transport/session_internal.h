@@ -144,6 +144,7 @@ struct session {
     uint8_t ending[32];
     size_t ending_size;
     uint64_t ending_next_ns, ending_until_ns;
+    struct frame done; /* type DONE: came before the control bytes that precede it */
     bool done_told, error_from_peer;
 };
 

@@ -102,7 +102,8 @@ enum sink_report_kind {
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
     SINK_ANSWER,       /* block; bytes = verdicts (borrowed during the call), length = count */
     SINK_NOTE,         /* one line for people, e.g. what the target could not hold, with a count */
-    SINK_FINISHED,     /* after SINK_END: files (done and skipped), failures (FILE_FAILED said) */
+    SINK_FINISHED,     /* after SINK_END: files (done and skipped), failures (FILE_FAILED said,
+                          of directories and links too) */
     SINK_FAILED        /* nothing can go on: error (protocol error, destination gone) */
 };
 

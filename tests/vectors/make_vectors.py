@@ -108,7 +108,8 @@ def frame_vectors():
     yield "challenge", dict(token=0x0123456789ABCDEF), b"\x05" + be(0x0123456789ABCDEF, 8)
     yield "response", dict(token=0xFEDCBA9876543210), b"\x06" + be(0xFEDCBA9876543210, 8)
     yield "rtt", dict(us=83211), b"\x07" + be(83211, 4)
-    yield "done", dict(result=1, files=7, blocks=2**33), b"\x08\x01" + struct.pack(">QQ", 7, 2**33)
+    yield ("done", dict(result=1, files=7, blocks=2**33, control=70000),
+           b"\x08\x01" + struct.pack(">QQ", 7, 2**33) + be(70000, 6))
     yield "bye", {}, b"\x09"
     text = "the disk is full".encode()
     yield "abort", dict(kind=8, text=text), b"\x0a\x08" + be(len(text), 2) + text

@@ -24,7 +24,7 @@ struct session {
     struct session_event events[EVENTS_MAX];
     size_t events_first, events_count;
     struct error error;
-    bool closed, finished;
+    bool closed, finished, aborted_by_peer;
     /* receiver */
     uint8_t *idle[1024];
     size_t idle_count;
@@ -316,6 +316,7 @@ void session_abort(struct session *session, enum error_kind kind, const char *te
     close_end(session);
     if (!session->peer->closed && !session->wire->cut) {
         error_set(&session->peer->error, kind, "%s", text);
+        session->peer->aborted_by_peer = true;
         close_end(session->peer);
     }
 }
@@ -328,6 +329,11 @@ bool session_is_closed(const struct session *session)
 const struct error *session_error(const struct session *session)
 {
     return &session->error;
+}
+
+bool session_error_is_peers(const struct session *session)
+{
+    return session->aborted_by_peer;
 }
 
 void session_statistics(const struct session *session, struct session_statistics *statistics)

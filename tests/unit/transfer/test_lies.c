@@ -256,6 +256,11 @@ static void end_must_agree(void **state)
     transfer_progress(lone.transfer, &progress);
     assert_int_equal(progress.files_done, 3);
     assert_true(progress.ended_ns > 0);
+    /* It is over but for the peer's farewell: a signal changes nothing, and the disk side ends. */
+    transfer_abort(lone.transfer, ERROR_INTERRUPTED, "stopped", 9);
+    settle(&lone);
+    assert_int_equal(transfer_error(lone.transfer)->kind, ERROR_NONE);
+    assert_true(bench_result(&lone.bench).closed);
     lone_stop(&lone);
 
     receive_one_block(&lone); /* fewer blocks than came */

@@ -251,6 +251,9 @@ static void expect_end(struct bench *bench, enum error_kind kind, const char *te
         assert_int_equal(bench_error(bench, end)->kind, kind);
         assert_non_null(strstr(bench_error(bench, end)->text, text));
     }
+    /* One end's own sentence, told to the other as such. */
+    assert_int_not_equal(transfer_error_is_peers(bench->ends[SENDER]),
+                         transfer_error_is_peers(bench->ends[RECEIVER]));
     bench_stop(bench);
 }
 

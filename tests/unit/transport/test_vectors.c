@@ -123,6 +123,7 @@ static struct frame frame_of(const struct vector_line *line, uint8_t bytes[VECTO
         frame.done.result = (uint8_t)vector_number(line, "result");
         frame.done.files = vector_number(line, "files");
         frame.done.blocks = vector_number(line, "blocks");
+        frame.done.control = vector_number(line, "control");
     } else if (strcmp(name, "abort") == 0) {
         frame.type = FRAME_ABORT;
         frame.abort.kind = (uint8_t)vector_number(line, "kind");
