@@ -135,6 +135,8 @@ static void maybe_turn_interval(struct flow *flow, uint64_t now_ns)
     uint64_t longest =
         6 *
         (flow->srtt_ns > flow->decision.interval_ns ? flow->srtt_ns : flow->decision.interval_ns);
+    if (flow->next_interval - flow->oldest_interval >= FLOW_OPEN_MOST)
+        return; /* the session holds no more of them open */
     if (age < flow->decision.interval_ns ||
         (interval->report.sent_packets < flow->decision.interval_packets && age < longest))
         return;
@@ -188,7 +190,12 @@ static uint64_t cubic_send(struct flow *flow, uint64_t now_ns)
     uint64_t unit_bytes = (uint64_t)flow->config.unit_packets * flow->datagram_bytes;
     double window = flow->cubic.window * flow->datagram_bytes;
     bool idle = source_is_idle(flow, now_ns);
-    while (!idle && (double)(flow->inflight_bytes + unit_bytes) <= window)
+    double shaped = flow->config.source_bps == 0
+                        ? 1e18
+                        : (double)flow->config.source_bps *
+                              (double)(now_ns - flow->config.start_ns + 5 * NS_PER_MS) / 8e9;
+    while (!idle && (double)(flow->inflight_bytes + unit_bytes) <= window &&
+           (double)(flow->next_unit * unit_bytes) < shaped)
         send_unit(flow, now_ns);
     if (now_ns - flow->last_ack_ns > 2 * probe_timeout(flow) &&
         now_ns - flow->last_probe_ns > 2 * probe_timeout(flow)) {
@@ -197,7 +204,7 @@ static uint64_t cubic_send(struct flow *flow, uint64_t now_ns)
         send_unit(flow, now_ns);
         send_unit(flow, now_ns);
     }
-    return now_ns + 10 * NS_PER_MS; /* acks call again sooner */
+    return now_ns + (flow->config.source_bps == 0 ? 10 : 1) * NS_PER_MS; /* acks call sooner */
 }
 
 uint64_t flow_send(struct flow *flow, uint64_t now_ns)

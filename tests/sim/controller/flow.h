@@ -13,6 +13,7 @@
 
 #define FLOW_UNITS (1u << 18)
 #define FLOW_INTERVALS 256u
+#define FLOW_OPEN_MOST 15u
 #define FLOW_BUCKETS 4096u
 
 enum flow_kind { FLOW_PETREL, FLOW_CUBIC };

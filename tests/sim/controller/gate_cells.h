@@ -11,6 +11,7 @@ struct gate_cell {
     double duration_s, from_s; /* judged from here to the end */
     unsigned petrels, cubics;  /* flows of each; the petrels start first, unless cubic_first */
     bool cubic_first;
+    uint64_t cubic_bps;      /* shaped at its source to this; 0: not */
     struct flow_config flow; /* of every petrel; unit_packets 0: by the rate */
 
     /* What must hold; 0: not judged. Shares are of the ceiling: rate x (1 - loss). */

@@ -47,7 +47,9 @@ static double ceiling_bps(const struct gate_cell *cell, const struct world_confi
     for (unsigned i = 0; i < sizeof caps / sizeof caps[0]; i++)
         if (caps[i] > 0 && bps > caps[i])
             bps = caps[i];
-    return bps * (1 - cell->path.loss);
+    if (cell->path.wander_ns > 0)
+        bps *= 0.75;
+    return cell->path.loss_before ? bps : bps * (1 - cell->path.loss);
 }
 
 static struct world_config config_of(const struct gate_cell *cell, const struct options *options)
@@ -67,6 +69,8 @@ static struct world_config config_of(const struct gate_cell *cell, const struct 
         if (config.flows[i].unit_packets == 0)
             config.flows[i].unit_packets = rate > 40e9 ? 32 : rate > 4e9 ? 8 : rate > 4e8 ? 2 : 1;
         bool petrel = i < cell->petrels;
+        if (!petrel)
+            config.flows[i].source_bps = cell->cubic_bps;
         config.flows[i].kind = petrel ? FLOW_PETREL : FLOW_CUBIC;
         if (cell->petrels > 1 || (cell->cubics > 0 && petrel == cell->cubic_first))
             config.flows[i].start_ns =

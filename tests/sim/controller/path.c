@@ -21,6 +21,8 @@ void path_init(struct path *path, const struct path_config *config, uint64_t see
     random_seed(&path->reorder_random, seed * 1000 + 2);
     random_seed(&path->noise_random, seed * 1000 + 3);
     random_seed(&path->ack_random, seed * 1000 + 4);
+    random_seed(&path->wander_random, seed * 1000 + 5);
+    path->wander_share = 1;
     path->mask = DEPARTURES - 1;
     path->departures = malloc(DEPARTURES * sizeof *path->departures);
     if (path->departures == NULL)
@@ -106,6 +108,15 @@ static void maybe_pause(struct path *path, uint64_t now_ns)
     path->busy_until_ns += random_below(&path->noise_random, path->config.service_noise_ns);
 }
 
+/* A radio link: the rate holds for a while, then is another. */
+static void wander(struct path *path, uint64_t now_ns)
+{
+    if (path->config.wander_ns == 0 || now_ns < path->wander_until_ns)
+        return;
+    path->wander_until_ns = now_ns + path->config.wander_ns;
+    path->wander_share = 0.5 + (double)random_below(&path->wander_random, 500) / 1000;
+}
+
 static uint32_t take_queue(struct path *path, uint32_t packets, uint32_t bytes, uint64_t now_ns)
 {
     forget_departed(path, now_ns);
@@ -118,7 +129,8 @@ static uint32_t take_queue(struct path *path, uint32_t packets, uint32_t bytes, 
         return 0;
     uint64_t start = path->busy_until_ns > now_ns ? path->busy_until_ns : now_ns;
     uint64_t size = (uint64_t)passed * bytes;
-    path->busy_until_ns = service_end(path, start, (double)size * 8);
+    wander(path, now_ns);
+    path->busy_until_ns = service_end(path, start, (double)size * 8 / path->wander_share);
     path->departures[path->head++ & path->mask] =
         (struct path_departure){.at_ns = path->busy_until_ns, .bytes = size};
     path->backlog_bytes += size;
@@ -165,15 +177,21 @@ struct path_fate path_send(struct path *path, unsigned flow, uint32_t packets, u
                            uint64_t now_ns)
 {
     struct path_fate fate = {0};
-    uint32_t passed = 0;
+    uint32_t offered = packets, passed = 0;
+    for (uint32_t i = 0; path->config.loss_before && i < packets; i++) {
+        bool lost = strike(path, flow);
+        offered -= lost;
+        count_loss(path, flow, &fate, lost);
+    }
     if (path_rate_bps(path, now_ns) > 0) {
-        passed = take_tokens(path, packets, bytes_each, now_ns);
+        passed = take_tokens(path, offered, bytes_each, now_ns);
         passed = take_queue(path, passed, bytes_each, now_ns);
     }
-    for (uint32_t i = 0; i < packets; i++) {
+    for (uint32_t i = 0; i < offered; i++) {
         bool dropped = i >= passed;
         fate.overflowed += dropped;
-        count_loss(path, flow, &fate, strike(path, flow) || dropped);
+        if (!path->config.loss_before || dropped)
+            count_loss(path, flow, &fate, dropped || strike(path, flow));
     }
     uint64_t arrives = path->busy_until_ns + path->config.rtt_ns / 2 + jitter(path, now_ns);
     if (arrives < path->last_arrival_ns[flow])
@@ -181,6 +199,8 @@ struct path_fate path_send(struct path *path, unsigned flow, uint32_t packets, u
     path->last_arrival_ns[flow] = arrives;
     if (chance(&path->reorder_random, path->config.reorder))
         arrives += random_below(&path->reorder_random, 8 * NS_PER_MS);
+    if (path->config.shuffle_ns > 0)
+        arrives += random_below(&path->reorder_random, path->config.shuffle_ns);
     fate.arrives_ns = arrives;
     return fate;
 }

@@ -30,10 +30,13 @@ struct path_config {
     uint64_t queue_bytes;
     uint64_t policer_bps; /* 0: none; tokens of one second */
     uint64_t bucket_bytes;
-    double loss;        /* of packets, after the bottleneck */
-    double burst_mean;  /* mean run of lost packets, 0 or 1: independent */
-    uint64_t jitter_ns; /* after the bottleneck, order kept; drawn anew every 2 ms */
-    double reorder;     /* share of units that come up to 8 ms late */
+    double loss;         /* of packets, after the bottleneck unless: */
+    bool loss_before;    /* what is lost takes no room on the link */
+    double burst_mean;   /* mean run of lost packets, 0 or 1: independent */
+    uint64_t jitter_ns;  /* after the bottleneck, order kept; drawn anew every 2 ms */
+    uint64_t shuffle_ns; /* each unit up to this late on its own: order is not kept */
+    uint64_t wander_ns;  /* the rate changes this often, to 0.5 to 1 of what it says */
+    double reorder;      /* share of units that come up to 8 ms late */
     double ack_loss;
     uint64_t service_noise_ns; /* a busy receiver: pauses of up to this, one every 10 ms or so */
 };
@@ -54,7 +57,7 @@ struct path_departure {
 struct path {
     struct path_config config;
     struct random loss_random[PATH_FLOWS_MAX], jitter_random, reorder_random, noise_random,
-        ack_random;
+        ack_random, wander_random;
     bool burst_state[PATH_FLOWS_MAX], last_lost[PATH_FLOWS_MAX];
     uint64_t busy_until_ns;
     struct path_departure *departures; /* ring */
@@ -64,6 +67,8 @@ struct path {
     uint64_t tokens_at_ns;
     uint64_t jitter_slot, jitter_now_ns, last_arrival_ns[PATH_FLOWS_MAX];
     uint64_t next_pause_ns;
+    double wander_share;
+    uint64_t wander_until_ns;
 };
 
 void path_init(struct path *path, const struct path_config *config, uint64_t seed);
