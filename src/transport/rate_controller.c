@@ -203,7 +203,7 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
 {
     rtt_anew(c, c->base_rtt_ns, now_ns);
     c->newer_min_ns = UINT64_MAX;
-    c->ambient = c->floor = 0;
+    c->ambient = 0;
     c->ambient_known = false;
     c->path_class = PATH_UNKNOWN;
     if (c->state == PHASE_FIXED)

@@ -20,6 +20,11 @@
 #define UP_NOISY 0.25
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
 #define EXCESS_MIN 0.01
+#define EXCESS_SHARED 0.002 /* with a rival in the queue */
+#define CUT_SHARED 0.8
+#define YIELDED 0.8   /* of the rate is left, and the queue is still there */
+#define OWN_SHARE 0.5 /* of what a drain should have emptied, had the queue been ours */
+#define DRAIN_EVERY_LOOPS 8.0
 #define EXCESS_LARGE 0.05
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
 #define AMBIENT_MAX 0.25
@@ -27,7 +32,6 @@
 #define RAISE_PROVED_LOOPS 6.0
 #define DOWN_STALE_LOOPS 40.0
 #define DOWN_STALE_LOOPS_MOST 160.0
-#define FLOOR_AGE_S 30.0
 #define BASE_RTT_AGE_S 8.0
 
 static const double ladder_gains[] = {0.25, 0.5, 1.0};
@@ -235,26 +239,43 @@ static bool capacity_fell(struct rate_controller *c, const struct rate_sample *s
     double carried = s->arrived_bps / (1 - c->ambient);
     double blur =
         2 * rate_queue_limit_s(c, 0) / s->seconds + 3 * s->sigma; /* of the span, and by chance */
-    if (!queued || s->plan.waits || carried >= rate_clamp(FELL - blur, 0.3, FELL) * c->base_bps)
+    if (!queued || s->plan.waits || c->cycle.competing ||
+        carried >= rate_clamp(FELL - blur, 0.3, FELL) * c->base_bps)
         return false;
-    if (c->cycle.competing) {
-        cut(c, carried);
-        return true;
-    }
     cut(c, 0.9 * carried);
     rate_drain_begin(c, now_ns);
     return true;
 }
 
-/* A queue that stays over its limit, not by our own raise: the belief is too high and follows. */
+/* A queue that stays over its limit, not by our own raise: the belief is too high and follows. If
+ * that has gone on for a while and the queue is still there, it may be somebody else's. */
 static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
 {
     struct rate_cycle *cycle = &c->cycle;
     double over = (s->queue_s - fair_limit_s(c)) / rate_queue_target_s(c);
-    if (cycle->competing || over <= 0 || s->plan.waits)
+    if (cycle->competing || s->plan.waits)
         return;
+    if (over <= 0) {
+        cycle->yielding_from_bps = 0;
+        return;
+    }
+    if (cycle->yielding_from_bps == 0)
+        cycle->yielding_from_bps = c->base_bps;
     if (since_s(s->plan.begun_ns, cycle->up_at_ns) > OWN_RAISE_LOOPS * loop_s(c))
         rate_set_base(c, c->base_bps * (1 - rate_clamp(FOLLOW * over, 0, FOLLOW_MOST)));
+}
+
+/* Whether it is time for a DOWN that empties the queue. */
+static bool must_drain(const struct rate_controller *c, uint64_t now_ns)
+{
+    const struct rate_cycle *cycle = &c->cycle;
+    double loops = since_s(now_ns, cycle->down_at_ns) / loop_s(c);
+    if (cycle->down_pending || loops < DRAIN_EVERY_LOOPS)
+        return false;
+    if (cycle->competing)
+        return loops > 4 * DRAIN_EVERY_LOOPS;
+    return cycle->crowded_s > 4 * loop_s(c) || c->base_bps < YIELDED * cycle->yielding_from_bps ||
+           since_s(now_ns, c->base_rtt_at_ns) > BASE_RTT_AGE_S;
 }
 
 /* More is lost than the path's own share. */
@@ -285,15 +306,25 @@ static void on_excess(struct rate_controller *c, const struct rate_sample *s, do
     }
 }
 
+/* Against a sender that fills the queue, loss is the sign to make room; it comes to both. */
+static void judge_shared(struct rate_controller *c, const struct rate_sample *s, double loss,
+                         double sigma)
+{
+    double limit = 3 * sigma > EXCESS_SHARED ? 3 * sigma : EXCESS_SHARED;
+    if (loss - c->ambient > limit && s->queue_s > rate_queue_limit_s(c, 1))
+        cut(c, c->base_bps * CUT_SHARED);
+    c->cycle.cruise = (struct rate_tally){0};
+}
+
 static void judge_cruise(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
     double loss = tally_loss(&cycle->cruise);
     double sigma = rate_sigma(c, loss, cycle->cruise.packets);
     double limit = excess_limit(sigma);
-    if (loss + sigma < c->floor || since_s(now_ns, c->floor_at_ns) > FLOOR_AGE_S) {
-        c->floor = loss + sigma;
-        c->floor_at_ns = now_ns;
+    if (cycle->competing) {
+        judge_shared(c, s, loss, sigma);
+        return;
     }
     bool stale = c->path_class != PATH_QUEUE && loss > EXCESS_MIN / 2 &&
                  since_s(now_ns, cycle->down_at_ns) > cycle->stale_loops * loop_s(c);
@@ -316,9 +347,7 @@ static void cruise_sample(struct rate_controller *c, const struct rate_sample *s
     note_starving(c, s);
     follow_queue(c, s);
     cycle->crowded_s = s->queue_s > rate_queue_limit_s(c, 2) ? cycle->crowded_s + s->seconds : 0;
-    bool old_rtt = since_s(now_ns, c->base_rtt_at_ns) > BASE_RTT_AGE_S;
-    if (!cycle->down_pending && (cycle->crowded_s > 4 * loop_s(c) || old_rtt) &&
-        since_s(now_ns, cycle->down_at_ns) > 8 * loop_s(c))
+    if (must_drain(c, now_ns))
         cycle->down_wanted = cycle->draining = true;
     rate_tally_add(&cycle->cruise, s);
     if (!cycle->down_pending && rate_tally_speaks(c, &cycle->cruise))
@@ -331,16 +360,19 @@ static void cruise_sample(struct rate_controller *c, const struct rate_sample *s
 static void judge_competition(struct rate_controller *c, const struct rate_sample *s)
 {
     struct rate_cycle *cycle = &c->cycle;
-    if (s->queue_s < 0)
+    double before = cycle->queue_rest_s, after = s->queue_s;
+    if (after < 0 || !cycle->draining)
         return;
-    if (s->queue_s <= rate_queue_limit_s(c, 1)) {
+    if (after <= rate_queue_limit_s(c, 0.5)) {
         cycle->competing = false;
         cycle->crowded_s = 0;
-    } else if (s->queue_s > rate_queue_limit_s(c, 2) && cycle->draining) {
-        double drained = cycle->queue_rest_s - s->queue_mean_s;
-        double expected = (1 - s->plan.gain) * s->seconds / 2;
-        cycle->competing = drained < 0.3 * expected;
+        return;
     }
+    double expected = (1 - s->plan.gain) * s->seconds; /* were the path ours alone */
+    if (expected > before)
+        expected = before;
+    cycle->competing = before - after < OWN_SHARE * expected;
+    cycle->yielding_from_bps = 0;
 }
 
 static double down_sigma(const struct rate_controller *c)
@@ -432,7 +464,10 @@ static void up_succeeded(struct rate_controller *c, const struct rate_sample *s,
     else
         cycle->ladder++;
     cycle->patience = 1;
+    cycle->yielding_from_bps = 0;
     cycle->cruise_until_ns = now_ns;
+    if (cycle->competing)
+        cruise_anew(c, now_ns);
     cycle->cruise = (struct rate_tally){0};
     rate_set_base(c, bps);
 }
@@ -471,9 +506,11 @@ static void up_sample(struct rate_controller *c, const struct rate_sample *s, ui
     bool lossy = by_loss < UP_PASSES && excess > excess_limit(s->sigma);
     if (c->path_class == PATH_QUEUE) /* here loss is no sign, unless there is much */
         lossy = lossy && (slow || excess > EXCESS_LARGE);
-    if (!lossy && !slow) {
+    if (cycle->competing ? !lossy : !lossy && !slow) {
         bool shorted = c->path_class != PATH_QUEUE && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);
+        if (cycle->competing)
+            share = 1;
         up_succeeded(c, s, base * (1 + step * share * share), now_ns);
         return;
     }

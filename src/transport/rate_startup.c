@@ -86,7 +86,6 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     if (packets >= WINDOW_PACKETS_MIN) {
         c->ambient = rate_clamp(loss, 0, 0.25);
         c->ambient_known = packets >= 2000;
-        c->floor = c->ambient;
     }
     if (queued)
         c->path_class = PATH_QUEUE;

@@ -88,11 +88,12 @@ struct rate_cycle {
     double raised_from_bps;
     struct rate_tally cruise, down;
     struct rate_tally cruise_before; /* what CRUISE had shown when DOWN was begun */
-    bool competing;
-    double crowded_s;    /* how long the queue has been over twice its target */
-    double starved_s;    /* how long the sender itself has fallen short */
-    uint64_t up_at_ns;   /* the last UP */
-    double queue_rest_s; /* the mean queue in CRUISE */
+    bool competing;                  /* somebody else keeps the queue filled */
+    double yielding_from_bps; /* the rate before it began to follow a queue; 0: it does not */
+    double crowded_s;         /* how long the queue has been over twice its target */
+    double starved_s;         /* how long the sender itself has fallen short */
+    uint64_t up_at_ns;        /* the last UP */
+    double queue_rest_s;      /* the mean queue in CRUISE */
 };
 
 struct rate_fixed {
@@ -118,9 +119,8 @@ struct rate_controller {
     double jitter_s;       /* what is in both: no queue that grows or drains */
     double rest_s;         /* what looks like a queue at rates that leave none; see rate_rest */
 
-    double ambient, floor; /* loss that no lower rate avoids; the least seen of late */
+    double ambient; /* loss that no lower rate avoids */
     bool ambient_known;
-    uint64_t floor_at_ns;
     double burst; /* packets lost per loss event, over some tens of recent events */
     double burst_lost, burst_events;
     enum rate_path_class path_class;
