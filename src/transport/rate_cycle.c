@@ -21,9 +21,9 @@
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
 #define EXCESS_MIN 0.01
 #define EXCESS_SHARED 0.002 /* with a rival in the queue */
-#define CUT_SHARED 0.8
+#define CUT_SHARED 0.7
 #define YIELDED 0.8   /* of the rate is left, and the queue is still there */
-#define OWN_SHARE 0.5 /* of what a drain should have emptied, had the queue been ours */
+#define OWN_SHARE 0.4 /* of what a drain should have emptied, had the queue been ours */
 #define DRAIN_EVERY_LOOPS 8.0
 #define EXCESS_LARGE 0.05
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
