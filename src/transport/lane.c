@@ -241,6 +241,10 @@ static void take_tuning(struct lane *lane, const struct command_tuning *tuning)
     if (tuning->interval != lane->tuning.interval)
         lane_interval_begin(lane, tuning->interval);
     lane->tuning = *tuning;
+    if (!tuning->blocked)
+        lane->asks = 0;
+    if (tuning->datagram != 0 && mtu_cap(&lane->mtu, tuning->datagram, lane->now_ns))
+        lane_size_changed(lane);
     pacer_set_rate(&lane->pacer, tuning->pacing_bps);
 }
 

@@ -39,14 +39,18 @@ void lane_interval_begin(struct lane *lane, uint32_t id)
 static void report_interval(struct lane *lane, struct lane_interval *interval)
 {
     struct event_interval *news = &interval->news;
-    if (news->sent_packets == 0 && news->delivered_packets == 0 && news->lost_packets == 0)
+    /* Spans that were given up are consumed without a packet: the session must hear of it. */
+    if (news->sent_packets == 0 && news->delivered_packets == 0 && news->lost_packets == 0 &&
+        lane->consumed == lane->consumed_told)
         return;
     news->receiver_first_us = interval->receiver_first_us;
     news->receiver_last_us = interval->receiver_last_us;
     news->consumed = lane->consumed;
     news->consumed_bytes = lane->consumed_bytes;
-    if (lane_report(lane, news, sizeof(*news)))
-        *news = (struct event_interval){.kind = EVENT_INTERVAL, .interval = interval->id};
+    if (!lane_report(lane, news, sizeof(*news)))
+        return;
+    lane->consumed_told = news->consumed;
+    *news = (struct event_interval){.kind = EVENT_INTERVAL, .interval = interval->id};
 }
 
 void lane_report_intervals(struct lane *lane)
@@ -123,7 +127,9 @@ static void report_settled(struct lane *lane, const struct sent_packet *packet, 
 
 void lane_size_changed(struct lane *lane)
 {
-    struct event_size event = {.kind = EVENT_DATAGRAM_SIZE, .datagram = mtu_datagram(&lane->mtu)};
+    struct event_size event = {.kind = EVENT_DATAGRAM_SIZE,
+                               .datagram = mtu_datagram(&lane->mtu),
+                               .largest = mtu_largest(&lane->mtu)};
     lane_report(lane, &event, sizeof(event));
 }
 
@@ -131,7 +137,7 @@ static void note_size_arrived(struct lane *lane, const struct sent_packet *packe
 {
     bool changed = false;
     if (packet->kind == SENT_PROBE && packet->size <= DATAGRAM_MIN)
-        changed = mtu_canary_arrived(&lane->mtu);
+        changed = mtu_canary_arrived(&lane->mtu, lane->now_ns);
     else if (packet->kind == SENT_PROBE)
         changed = mtu_probe_arrived(&lane->mtu, packet->size);
     else if (packet->kind == SENT_DATA)
@@ -309,6 +315,7 @@ static void take_credit(struct lane *lane, const struct ack_frame *ack)
     struct event_state event = {.kind = EVENT_STATE, .credit = ack->credit};
     if (lane_report(lane, &event, sizeof(event)))
         lane->peer_credit = ack->credit;
+    lane->asks = 0;
 }
 
 void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
@@ -333,9 +340,9 @@ void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
         if (ack->largest > lane->largest_acked)
             lane->largest_acked = ack->largest;
         settle_new_range(lane, ack);
-        if (lane->probe_timeouts >= SILENT_TIMEOUTS) {
+        if (lane->probe_timeouts >= SILENT_TIMEOUTS || lane->parked) {
             struct event_block event = {.kind = EVENT_ALIVE};
-            lane_report(lane, &event, sizeof(event));
+            lane->parked = !lane_report(lane, &event, sizeof(event)) && lane->parked;
         }
         lane->probe_timeouts = 0;
     }
@@ -374,10 +381,12 @@ uint64_t lane_probe_deadline(const struct lane *lane)
 {
     if (lane->kind == LANE_STREAM)
         return TIME_NEVER;
-    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked && !lane->parked)
+    bool idle = lane->log.in_flight_packets == 0 && !lane->parked;
+    if (idle && !lane->tuning.blocked)
         return lane->last_sent_ns + KEEPALIVE_NS;
-    unsigned backoff =
-        lane->probe_timeouts < PROBE_BACKOFF_MAX ? lane->probe_timeouts : PROBE_BACKOFF_MAX;
+    unsigned backoff = idle ? lane->asks : lane->probe_timeouts;
+    if (backoff > PROBE_BACKOFF_MAX)
+        backoff = PROBE_BACKOFF_MAX;
     uint64_t timeout = rtt_probe_timeout(&lane->rtt);
     uint64_t longest = 2 * timeout > PROBE_PERIOD_MAX ? 2 * timeout : PROBE_PERIOD_MAX;
     uint64_t wait = timeout << backoff;
@@ -405,8 +414,9 @@ static void doubt(struct lane *lane, const struct sent_packet *packet)
 /* Two packets ask for news: the next acks, not this timer, decide what was lost. */
 void lane_on_probe_timeout(struct lane *lane)
 {
-    if (lane->log.in_flight_packets == 0 && !lane->tuning.blocked && !lane->parked) {
-        lane->pings_due = 1; /* keepalive */
+    if (lane->log.in_flight_packets == 0 && !lane->parked) {
+        lane->pings_due = 1; /* keepalive, or asking for credit: the less often, the longer */
+        lane->asks += lane->tuning.blocked;
         return;
     }
     lane->probe_timeouts++;
@@ -420,7 +430,7 @@ void lane_on_probe_timeout(struct lane *lane)
             doubt(lane, newest);
         lane_flush_pieces(lane);
     }
-    if (lane->probe_timeouts == SILENT_TIMEOUTS) {
+    if (lane->probe_timeouts % SILENT_TIMEOUTS == 0) {
         struct event_block event = {.kind = EVENT_SILENT};
         lane_report(lane, &event, sizeof(event));
     }

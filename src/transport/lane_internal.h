@@ -81,7 +81,7 @@ struct lane {
     unsigned span_head, span_count;
     uint32_t span_offset; /* how much of the head span was sealed */
     uint64_t consumed_bytes;
-    uint32_t consumed;
+    uint32_t consumed, consumed_told;
     struct command_tuning tuning;
     unsigned pings_due;
     bool fresh_send; /* something eliciting was sent and told */
@@ -97,6 +97,7 @@ struct lane {
     uint64_t last_spurious_ns;
     uint64_t ack_point_number, ack_point_us;
     unsigned probe_timeouts; /* in a row */
+    unsigned asks;           /* for credit or window, in a row, while nothing is in flight */
     struct lane_interval intervals[LANE_INTERVALS];
     unsigned interval_at;
 

@@ -59,7 +59,7 @@ struct command_bytes {
 struct command_tuning {
     uint8_t kind;
     bool blocked;             /* waiting for credit or window: ask for news when idle */
-    uint16_t datagram;        /* full packet size, UDP payload; 0: the lane's own */
+    uint16_t datagram;        /* no packet may be larger, UDP payload; 0: no such limit */
     uint32_t interval;        /* measurement interval that begins now */
     uint64_t pacing_bps;      /* this lane's share; 0: unpaced */
     uint64_t in_flight_bytes; /* this lane's cap */
@@ -165,7 +165,8 @@ struct event_statistics {
 
 struct event_size {
     uint8_t kind;
-    uint16_t datagram;
+    uint16_t datagram; /* in use */
+    uint16_t largest;  /* still thought possible: less than before after a black hole */
 };
 
 struct event_path {

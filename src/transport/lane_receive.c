@@ -78,11 +78,11 @@ static void note_source(struct lane *lane, const struct address *from, bool newe
         consider_candidate(lane, from, bytes);
         return;
     }
-    if (!lane->path.proved)
+    bool elsewhere = !address_equal(&lane->path.address, from);
+    if (!lane->path.proved && !elsewhere)
         lane->path.received_bytes += bytes;
     if (lane->candidate.known && address_equal(&lane->candidate.address, from))
         lane->candidate.received_bytes += bytes;
-    bool elsewhere = !address_equal(&lane->path.address, from);
     if (newest && (elsewhere || !lane->path.proved))
         consider_candidate(lane, from, bytes);
 }

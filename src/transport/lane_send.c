@@ -8,10 +8,7 @@
 
 uint16_t lane_datagram_size(const struct lane *lane)
 {
-    uint16_t own = mtu_datagram(&lane->mtu);
-    if (lane->kind == LANE_STREAM)
-        return own;
-    return lane->tuning.datagram != 0 ? lane->tuning.datagram : own;
+    return mtu_datagram(&lane->mtu);
 }
 
 /* ---- one packet ---- */
@@ -43,7 +40,8 @@ static size_t seal(struct lane *lane, uint8_t *packet, size_t plain, const struc
     record.size = (uint16_t)size;
     sent_log_append(&lane->log, &record);
     lane->last_sent_ns = lane->now_ns;
-    if (record.state == SENT_IN_FLIGHT)
+    /* Probes of size are expected to vanish: they do not put the probe timer off. */
+    if (record.state == SENT_IN_FLIGHT && record.kind != SENT_PROBE)
         lane->last_eliciting_ns = lane->now_ns;
     lane->counters.packets_sent++;
     lane->counters.bytes_sent += size;
@@ -153,20 +151,13 @@ static void write_outbox(struct lane *lane, struct writer *writer, struct packet
 static size_t build_control(struct lane *lane, uint8_t *packet)
 {
     bool ack_due = lane->ack_deadline_ns <= lane->now_ns && lane->window.any;
-    bool respond = lane->response_due;
     bool tell_rtt = rtt_is_news(lane) && lane->log.in_flight_packets > 0;
-    if (!ack_due && !respond && !tell_rtt && lane->pings_due == 0 && ring_is_empty(lane->outbox))
+    if (!ack_due && !tell_rtt && lane->pings_due == 0 && ring_is_empty(lane->outbox))
         return 0;
     struct packet_plan plan = {.type = PACKET_CONTROL,
                                .record = {.state = SENT_PASSIVE, .kind = SENT_OTHER}};
     struct writer writer = writer_of(packet + PACKET_HEADER_SIZE, DATAGRAM_MIN - PACKET_OVERHEAD);
     write_outbox(lane, &writer, &plan);
-    if (respond && writer_left(&writer) >= 9) {
-        struct frame frame = {.type = FRAME_RESPONSE, .token = lane->response_token};
-        frame_write(&writer, &frame);
-        lane->response_due = false;
-        plan.record.state = SENT_IN_FLIGHT;
-    }
     if (lane->pings_due > 0 && writer_left(&writer) >= 1) {
         struct frame frame = {.type = FRAME_PING};
         frame_write(&writer, &frame);
@@ -199,13 +190,15 @@ static size_t build_probe(struct lane *lane, uint8_t *packet, size_t datagram)
     return seal(lane, packet, writer_size(&writer), &plan);
 }
 
-static size_t build_challenge(struct lane *lane, uint8_t *packet)
+/* One frame that proves an address, or asks for a proof, and nothing else: what goes to an address
+ * that nobody proved must stay within three times what came from it. */
+static size_t build_proof(struct lane *lane, uint8_t *packet, uint8_t type, uint64_t token)
 {
     struct packet_plan plan = {.type = PACKET_CONTROL,
                                .flags = PACKET_ACK_NOW,
                                .record = {.state = SENT_IN_FLIGHT, .kind = SENT_OTHER}};
     struct writer writer = writer_of(packet + PACKET_HEADER_SIZE, DATAGRAM_MIN - PACKET_OVERHEAD);
-    struct frame frame = {.type = FRAME_CHALLENGE, .token = lane->candidate_token};
+    struct frame frame = {.type = type, .token = token};
     frame_write(&writer, &frame);
     return seal(lane, packet, writer_size(&writer), &plan);
 }
@@ -217,9 +210,11 @@ static bool data_may_go(const struct lane *lane)
     if (lane->span_count == 0)
         return false;
     const struct command_span *span = &lane->spans[lane->span_head];
-    return lane->kind == LANE_STREAM || (span->flags & SPAN_URGENT) ||
-           lane->tuning.in_flight_bytes == 0 ||
-           lane->log.in_flight_bytes < lane->tuning.in_flight_bytes;
+    if (lane->kind == LANE_STREAM)
+        return true;
+    /* Nobody gets data who has not proved to live there. */
+    return lane->path.proved && ((span->flags & SPAN_URGENT) || lane->tuning.in_flight_bytes == 0 ||
+                                 lane->log.in_flight_bytes < lane->tuning.in_flight_bytes);
 }
 
 uint64_t lane_data_deadline(const struct lane *lane)
@@ -305,7 +300,7 @@ static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
     while (lane->span_count > 0 && train->size + prefix + datagram <= budget) {
         if (train->size > 0 && !data_may_go(lane))
             break;
-        if (!sent_log_reserve(&lane->log) || !lane_may_amplify(&lane->path, train->size + datagram))
+        if (!sent_log_reserve(&lane->log))
             break;
         size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max);
         if (size == 0)
@@ -360,13 +355,21 @@ static bool send_urgent(struct lane *lane, struct lane_train *train)
     if (lane->challenge_due && lane->kind == LANE_DATAGRAM) {
         lane->challenge_due = false;
         if (lane_may_amplify(&lane->candidate, 64))
-            return finish_single(lane, train, build_challenge(lane, train->bytes), &lane->candidate,
-                                 &lane->candidate.address);
+            return finish_single(
+                lane, train,
+                build_proof(lane, train->bytes, FRAME_CHALLENGE, lane->candidate_token),
+                &lane->candidate, &lane->candidate.address);
     }
-    bool respond = lane->response_due && lane->kind == LANE_DATAGRAM;
-    struct address to = respond ? lane->response_to : lane->path.address;
+    if (lane->response_due) {
+        struct address to = lane->response_to;
+        lane->response_due = false;
+        return finish_single(lane, train,
+                             build_proof(lane, train->bytes, FRAME_RESPONSE, lane->response_token),
+                             NULL, &to);
+    }
     if (lane_may_amplify(&lane->path, DATAGRAM_MIN) &&
-        finish_single(lane, train, build_control(lane, train->bytes), &lane->path, &to))
+        finish_single(lane, train, build_control(lane, train->bytes), &lane->path,
+                      &lane->path.address))
         return true;
     if (!lane->probes_mtu || !lane->path.proved || !lane->joined)
         return false;

@@ -13,6 +13,8 @@
 #define ARRIVALS_NEEDED 2u
 #define SUSPICIOUS_LOSSES 32u
 #define CANARIES_NEEDED 3u
+#define CANARIES_PER_SPACING 8u
+#define CANARY_SPACING_MAX_NS NS_PER_S
 
 /* IP packet sizes met in the field: tunnels, PPPoE, clouds' own limits, jumbo frames. */
 static const uint16_t ip_sizes[] = {1280, 1400, 1420, 1440, 1460, 1492, 1500,
@@ -139,8 +141,10 @@ bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t now_ns)
     if (datagram != mtu_datagram(mtu) || mtu->in_use == 0)
         return false;
     mtu->losses_in_row++;
-    if (mtu->losses_in_row >= SUSPICIOUS_LOSSES && mtu->canary_ns == TIME_NEVER)
+    if (mtu->losses_in_row >= SUSPICIOUS_LOSSES && mtu->canary_ns == TIME_NEVER) {
         mtu->canary_ns = now_ns;
+        mtu->canaries_sent = 0;
+    }
     return false;
 }
 
@@ -149,22 +153,42 @@ bool mtu_canary_due(struct mtu *mtu, uint64_t rtt_ns, uint64_t now_ns)
     if (mtu->canary_ns > now_ns)
         return false;
     uint64_t spacing = rtt_ns / 4 > NS_PER_MS ? rtt_ns / 4 : NS_PER_MS;
-    mtu->canary_ns = now_ns + spacing;
+    /* The first few decide; in a long outage they become rare. */
+    uint64_t rare = spacing << (mtu->canaries_sent / CANARIES_PER_SPACING);
+    uint64_t longest = spacing > CANARY_SPACING_MAX_NS ? spacing : CANARY_SPACING_MAX_NS;
+    mtu->canary_ns = now_ns + (rare < longest ? rare : longest);
+    if (rare < longest)
+        mtu->canaries_sent++;
     return true;
 }
 
-bool mtu_canary_arrived(struct mtu *mtu)
+bool mtu_canary_arrived(struct mtu *mtu, uint64_t now_ns)
 {
     if (mtu->canary_ns == TIME_NEVER || ++mtu->canaries_arrived < CANARIES_NEEDED)
         return false;
-    mtu->losses_in_row = 0;
-    mtu->canaries_arrived = 0;
-    mtu->canary_ns = TIME_NEVER;
-    mtu->sizes[mtu->in_use].arrived = 0;
-    mtu->sizes[mtu->in_use].sent = PROBES_ONCE_ARRIVED;
-    /* Fall to the next size that has proved itself, not to the floor. */
-    do {
-        mtu->in_use--;
-    } while (mtu->in_use > 0 && mtu->sizes[mtu->in_use].arrived < ARRIVALS_NEEDED);
+    /* What the smaller sizes proved is as old as what this one did: they are all probed again at
+     * once, which costs one round trip, instead of falling step by step. */
+    mtu->count = mtu->in_use;
+    mtu_restart(mtu, now_ns);
     return true;
+}
+
+bool mtu_cap(struct mtu *mtu, uint16_t datagram, uint64_t now_ns)
+{
+    unsigned count = mtu->count;
+    while (count > 1 && mtu->sizes[count - 1].datagram > datagram)
+        count--;
+    mtu->count = count;
+    if (mtu->in_use < count) {
+        if (mtu->cursor >= count)
+            mtu->cursor = count - 1;
+        return false;
+    }
+    mtu_restart(mtu, now_ns);
+    return true;
+}
+
+uint16_t mtu_largest(const struct mtu *mtu)
+{
+    return mtu->sizes[mtu->count - 1].datagram;
 }

@@ -25,7 +25,7 @@ struct mtu {
     uint64_t give_up_ns; /* when unanswered sizes are given up */
     unsigned cursor;     /* next size to probe in this round */
     unsigned losses_in_row;
-    unsigned canaries_arrived;
+    unsigned canaries_sent, canaries_arrived; /* since the suspicion */
     uint64_t canary_ns; /* when the next canary may go; TIME_NEVER without suspicion */
 };
 
@@ -45,8 +45,12 @@ uint64_t mtu_deadline(const struct mtu *mtu);
 bool mtu_probe_arrived(struct mtu *mtu, uint16_t datagram);
 bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram);
 bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t now_ns);
-bool mtu_canary_arrived(struct mtu *mtu);
-/* True when a canary should go now; moves its timer by rtt/4. */
+bool mtu_canary_arrived(struct mtu *mtu, uint64_t now_ns);
+/* No size above `datagram` any more: another lane found out. True when the size in use fell. */
+bool mtu_cap(struct mtu *mtu, uint16_t datagram, uint64_t now_ns);
+/* The largest size that is still thought possible. */
+uint16_t mtu_largest(const struct mtu *mtu);
+/* True when a canary should go now; moves its timer by rtt/4, later by more. */
 bool mtu_canary_due(struct mtu *mtu, uint64_t rtt_ns, uint64_t now_ns);
 
 #endif

@@ -360,14 +360,28 @@ static void on_state(struct session *session, const struct event_state *event)
 
 static void on_new_path(struct session *session, const struct event_path *event)
 {
-    if (!event->same_host)
-        rate_controller_on_new_path(session->controller, session->now_ns);
+    if (event->same_host)
+        return;
+    session->datagram_cap = 0;
+    rate_controller_on_new_path(session->controller, session->now_ns);
 }
 
-static void on_datagram_size(struct session *session, uint16_t datagram)
+/* A lane that falls takes the others with it: what one finds out at the price of 32 packets the
+ * others need not pay again. */
+static void on_datagram_size(struct session *session, struct lane_slot *slot,
+                             const struct event_size *event)
 {
-    session->datagram = datagram;
-    rate_controller_set_datagram(session->controller, datagram);
+    bool fell = event->datagram < slot->datagram;
+    slot->datagram = event->datagram;
+    if (fell && (session->datagram_cap == 0 || event->largest < session->datagram_cap))
+        session->datagram_cap = event->largest;
+    uint16_t largest = DATAGRAM_MIN;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        if (session->slots[i].datagram > largest)
+            largest = session->slots[i].datagram;
+    }
+    session->datagram = largest;
+    rate_controller_set_datagram(session->controller, largest);
     rate_tune_lanes(session, true);
 }
 
@@ -435,7 +449,7 @@ static void on_event(struct session *session, unsigned index, const void *messag
         slot->counters = ((const struct event_statistics *)message)->counters;
         break;
     case EVENT_DATAGRAM_SIZE:
-        on_datagram_size(session, ((const struct event_size *)message)->datagram);
+        on_datagram_size(session, slot, message);
         break;
     case EVENT_JOINED:
     case EVENT_ALIVE:
@@ -470,19 +484,19 @@ static void drain_events(struct session *session)
 
 /* ---- the control stream ---- */
 
-static struct lane_slot *best_lane(struct session *session)
+unsigned session_best_lane(const struct session *session)
 {
     for (unsigned i = 0; i < session->lane_count; i++) {
         if (session->slots[i].active && !session->slots[i].parked)
-            return &session->slots[i];
+            return i;
     }
-    return &session->slots[0];
+    return 0;
 }
 
 static void hand_out_control(struct session *session)
 {
     uint8_t message[sizeof(struct command_bytes) + CONTROL_PIECE_MAX];
-    struct lane_slot *slot = best_lane(session);
+    struct lane_slot *slot = &session->slots[session_best_lane(session)];
     while (ring_has_room(slot->lane->down, sizeof(message))) {
         struct command_bytes command = {.kind = COMMAND_CONTROL};
         size_t size =

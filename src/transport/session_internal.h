@@ -84,6 +84,7 @@ struct lane_slot {
     struct command_queue places; /* COMMAND_BLOCK_PLACE */
     struct lane_counters counters;
     struct command_tuning told;
+    uint16_t datagram; /* the size that it proved; 0 before */
 };
 
 struct interval_record {
@@ -128,7 +129,7 @@ struct session {
     struct rate_decision decision;
     struct interval_record intervals[SESSION_INTERVALS];
     uint32_t interval_first, interval_now; /* ids; open ones are first..now */
-    uint16_t datagram;
+    uint16_t datagram, datagram_cap; /* largest in use; what black holes left possible, or 0 */
     uint64_t rtt_ns;
 
     /* Receiver. */
@@ -154,6 +155,8 @@ void session_fail(struct session *session, enum error_kind kind, const char *tex
 bool session_command(struct lane_slot *slot, const void *command, size_t size);
 void session_send_frames(struct session *session, const uint8_t *frames, size_t size,
                          unsigned copies);
+/* The first lane that is alive: control goes there, and questions. */
+unsigned session_best_lane(const struct session *session);
 uint64_t session_probe_timeout(const struct session *session);
 
 /* session_send.c */

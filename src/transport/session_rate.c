@@ -77,14 +77,16 @@ void rate_tune_lanes(struct session *session, bool all)
 {
     unsigned count = lanes_in_use(session);
     bool stream = session->config.kind == LANE_STREAM;
+    bool blocked = is_blocked(session);
+    unsigned asking = session_best_lane(session); /* the answer is for all of them */
     for (unsigned i = 0; i < session->lane_count; i++) {
         struct lane_slot *slot = &session->slots[i];
         if (!slot->active)
             continue;
         struct command_tuning tuning = {
             .kind = COMMAND_TUNING,
-            .blocked = is_blocked(session),
-            .datagram = stream ? 0 : session->datagram,
+            .blocked = blocked && i == asking,
+            .datagram = stream ? 0 : session->datagram_cap,
             .interval = session->interval_now,
             .pacing_bps = stream ? 0 : session->decision.pacing_bps / count,
             .in_flight_bytes = stream ? 0 : session->decision.inflight_cap_bytes / count};
