@@ -120,7 +120,10 @@ static void inject(struct sim_attacker *attacker, struct sim_world *world, uint6
     /* Its path is as long as the true one: now and then it is a little earlier. */
     event->at_ns = world->now_ns + delay_ns +
                    random_below(random, LONGEST_WAIT_NS) / (1 + random_below(random, 1000));
-    if (attacker->config.spoof && random_below(random, 2) == 0) {
+    /* A true handshake packet that comes first from elsewhere would move the handshake there: who
+     * can do that can as well drop it. Only a client's first one, which any address may send. */
+    bool may_spoof = model->bytes[0] != 0x01 || model->size == DATAGRAM_MIN;
+    if (attacker->config.spoof && may_spoof && random_below(random, 2) == 0) {
         event->from = own_address(attacker);
     }
     if (random_below(random, 3) != 0) {

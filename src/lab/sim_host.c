@@ -10,6 +10,7 @@
 #define RUNS_AT_INSTANT_MAX 2000u
 #define STREAM_FRAME_HEADER 2u
 #define STREAM_ROOM_MIN (STREAM_PACKET_MAX + STREAM_FRAME_HEADER)
+#define BATCH_MAX 16u
 #define TRACE_EVERY_NS (100 * NS_PER_MS)
 
 static uint64_t own_now(const struct sim_host *host)
@@ -80,12 +81,18 @@ static void end(struct sim_host *host)
         return;
     }
     host->ended = true;
+    if (host->config.stream) {
+        sim_world_stream_end(host->world, host);
+    }
     sim_trace_add(&host->world->trace, host->world->now_ns, SIM_MARK_END, host->index,
                   sim_host_error(host)->kind, host->upper.succeeded(host->upper.context), 0);
 }
 
 void sim_host_vanish(struct sim_host *host)
 {
+    if (host->config.stream && !host->ended) {
+        sim_world_stream_end(host->world, host);
+    }
     host->gone = true;
     host->ended = true;
 }
@@ -299,6 +306,7 @@ static void take_frame(struct sim_host *host, const uint8_t *frame, size_t size)
 
 static void take_stream(struct sim_host *host, const struct sim_event *event)
 {
+    host->stream_ended |= event->size == 0;
     memcpy(host->stream_bytes + host->stream_size, event->bytes, event->size);
     host->stream_size += event->size;
     size_t at = 0;
@@ -321,6 +329,7 @@ static void take_stream(struct sim_host *host, const struct sim_event *event)
 
 static void drain_inbox(struct sim_host *host)
 {
+    unsigned taken = 0;
     while (host->inbox != NULL) {
         struct sim_event *event = host->inbox;
         host->inbox = event->next_free;
@@ -332,6 +341,10 @@ static void drain_inbox(struct sim_host *host)
                 take_stream(host, event);
             } else {
                 take_datagram(host, event);
+            }
+            /* What a driver takes from a socket at once; then the session gets its turn. */
+            if (++taken % BATCH_MAX == 0 && host->session != NULL) {
+                session_step(host->session, own_now(host));
             }
         }
         sim_queue_give(host->world->queue, event);
@@ -378,6 +391,22 @@ static void run_session(struct sim_host *host)
     }
     if (session_is_closed(host->session) && host->upper.is_ended(host->upper.context)) {
         end(host);
+    }
+}
+
+/* As net/driver does when the channel through ssh closes. */
+static void note_stream_end(struct sim_host *host)
+{
+    static const char text[] = "the channel through ssh was closed";
+    if (!host->stream_ended) {
+        return;
+    }
+    if (host->session == NULL) {
+        error_set(&host->error, ERROR_PEER_LOST, "%s", text);
+        end(host);
+    } else if (!session_is_closed(host->session)) {
+        session_abort(host->session, ERROR_PEER_LOST, text, own_now(host));
+        run_session(host);
     }
 }
 
@@ -454,6 +483,7 @@ void sim_host_run(struct sim_host *host)
     if (host->session != NULL && !host->ended) {
         run_session(host);
     }
+    note_stream_end(host);
     host->own_deadline_ns = next_deadline(host);
 }
 

@@ -45,7 +45,8 @@ struct sim_host {
     uint32_t connection_base;
     struct address addresses[LANES_MAX]; /* of each lane's socket; a server uses the first */
     bool lane_cut[LANES_MAX];            /* the path of this lane is dead, both ways */
-    bool started, gone, ended, confirmed, attached;
+    bool started, gone, ended, confirmed;
+    bool stream_ended;   /* the peer's process is gone */
     uint64_t wake_at_ns; /* world's time; TIME_NEVER when nothing arrived */
     struct sim_event *inbox, **inbox_tail;
     uint64_t own_deadline_ns; /* world's time, as computed after the last run */

@@ -209,6 +209,30 @@ void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lan
                      world->links[host->config.link].config.delay_ns);
 }
 
+static void push_stream(struct sim_world *world, const struct sim_host *host, const uint8_t *bytes,
+                        uint32_t size)
+{
+    struct sim_arrival arrivals[2];
+    enum sim_fate fate;
+    sim_link_offer(&world->streams[host->index], world->now_ns, size, arrivals, &fate);
+    struct sim_event *event = sim_queue_make(world->queue);
+    event->kind = SIM_EVENT_STREAM;
+    event->at_ns = arrivals[0].at_ns;
+    event->host = host->config.peer;
+    event->size = size;
+    if (size > 0) {
+        memcpy(event->bytes, bytes, size);
+    }
+    sim_queue_push(world->queue, event);
+    sim_trace_add(&world->trace, world->now_ns, SIM_MARK_STREAM, host->index, size,
+                  arrivals[0].at_ns, 0);
+}
+
+void sim_world_stream_end(struct sim_world *world, struct sim_host *host)
+{
+    push_stream(world, host, NULL, 0);
+}
+
 void sim_world_stream(struct sim_world *world, struct sim_host *host, const uint8_t *bytes,
                       size_t size)
 {
@@ -216,18 +240,7 @@ void sim_world_stream(struct sim_world *world, struct sim_host *host, const uint
         /* Any cut may happen in a pipe. */
         uint32_t piece = (uint32_t)(1 + random_below(&world->random, STREAM_PIECE_MAX));
         piece = piece < size ? piece : (uint32_t)size;
-        struct sim_arrival arrivals[2];
-        enum sim_fate fate;
-        sim_link_offer(&world->streams[host->index], world->now_ns, piece, arrivals, &fate);
-        struct sim_event *event = sim_queue_make(world->queue);
-        event->kind = SIM_EVENT_STREAM;
-        event->at_ns = arrivals[0].at_ns;
-        event->host = host->config.peer;
-        event->size = piece;
-        memcpy(event->bytes, bytes, piece);
-        sim_queue_push(world->queue, event);
-        sim_trace_add(&world->trace, world->now_ns, SIM_MARK_STREAM, host->index, piece,
-                      arrivals[0].at_ns, 0);
+        push_stream(world, host, bytes, piece);
         bytes += piece;
         size -= piece;
     }

@@ -97,6 +97,8 @@ void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lan
                     const struct address *to, const uint8_t *bytes, uint32_t size);
 void sim_world_stream(struct sim_world *world, struct sim_host *host, const uint8_t *bytes,
                       size_t size);
+/* The host's process is gone: its peer reads the end of the stream after what is on its way. */
+void sim_world_stream_end(struct sim_world *world, struct sim_host *host);
 /* Room in the host's outgoing stream, and when half of it will be free. */
 size_t sim_world_stream_room(struct sim_world *world, struct sim_host *host, uint64_t *half_at_ns);
 void sim_world_fail(struct sim_world *world, const char *format, ...)

@@ -612,7 +612,7 @@ static const struct scenario scenarios[] = {
     {"real-cipher", 100 * MBIT, 40 * MS, 0, 0, 70, real_cipher, NULL},
     {"forged", 100 * MBIT, 40 * MS, 0, 0, 40, forged, NULL},
     {"forged-flood", 100 * MBIT, 40 * MS, 0, 0, 60, forged_flood, NULL},
-    {"forged-real-cipher", 100 * MBIT, 40 * MS, 16, 250000, 40, forged_real_cipher, NULL},
+    {"forged-real-cipher", 100 * MBIT, 40 * MS, 16, 250000, 25, forged_real_cipher, NULL},
     {"corrupted", 100 * MBIT, 40 * MS, 0, 0, 55, corrupted, NULL},
     {"one-byte", 100 * MBIT, 40 * MS, 1, 1, 0, NULL, NULL},
     {"one-byte-loss-30", 100 * MBIT, 40 * MS, 1, 1, 0, loss_30_both, NULL},
