@@ -133,20 +133,20 @@ void lane_size_changed(struct lane *lane)
     lane_report(lane, &event, sizeof(event));
 }
 
-static void note_size_arrived(struct lane *lane, const struct sent_packet *packet)
+static void note_size_arrived(struct lane *lane, const struct sent_packet *packet, uint64_t number)
 {
     bool changed = false;
     if (packet->kind == SENT_PROBE && packet->size <= DATAGRAM_MIN)
-        changed = mtu_canary_arrived(&lane->mtu, lane->now_ns);
+        changed = mtu_canary_arrived(&lane->mtu, number, lane->now_ns);
     else if (packet->kind == SENT_PROBE)
         changed = mtu_probe_arrived(&lane->mtu, packet->size);
     else if (packet->kind == SENT_DATA)
-        changed = mtu_data_arrived(&lane->mtu, packet->size);
+        changed = mtu_data_arrived(&lane->mtu, packet->size, number);
     if (changed)
         lane_size_changed(lane);
 }
 
-static void settle_acked(struct lane *lane, struct sent_packet *packet)
+static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t number)
 {
     bool was_lost = packet->state == SENT_LOST;
     if (!was_lost && packet->state != SENT_IN_FLIGHT)
@@ -154,7 +154,7 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet)
     sent_log_settle(&lane->log, packet, SENT_ACKED);
     lane->counters.packets_acked++;
     report_settled(lane, packet, true);
-    note_size_arrived(lane, packet);
+    note_size_arrived(lane, packet, number);
     if (!was_lost) {
         count_delivered(lane, packet);
         return;
@@ -174,7 +174,7 @@ static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t 
     sent_log_settle(&lane->log, packet, SENT_LOST);
     if (packet->kind == SENT_DATA) {
         lane->counters.packets_lost++;
-        mtu_data_lost(&lane->mtu, packet->size, lane->now_ns);
+        mtu_data_lost(&lane->mtu, packet->size, number, lane->now_ns);
     }
     count_lost(lane, packet, number);
     report_settled(lane, packet, false);
@@ -273,7 +273,7 @@ static void settle_new_range(struct lane *lane, const struct ack_frame *ack)
         if (number < floor)
             add_missing(lane, number, true);
         else if (bit_of(ack, number))
-            settle_acked(lane, packet);
+            settle_acked(lane, packet, number);
         else
             add_missing(lane, number, false);
     }
@@ -289,7 +289,7 @@ static void settle_missing(struct lane *lane, const struct ack_frame *ack)
             continue;
         struct sent_packet *packet = sent_log_find(&lane->log, number);
         if (packet != NULL)
-            settle_acked(lane, packet);
+            settle_acked(lane, packet, number);
     }
 }
 

@@ -125,20 +125,21 @@ bool mtu_probe_arrived(struct mtu *mtu, uint16_t datagram)
     return true;
 }
 
-bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram)
+bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram, uint64_t number)
 {
-    if (datagram < mtu_datagram(mtu) || mtu->in_use == 0)
+    if (datagram < mtu_datagram(mtu) || mtu->in_use == 0 || number < mtu->arrived_number)
         return false;
+    mtu->arrived_number = number;
     mtu->losses_in_row = 0;
     mtu->canaries_arrived = 0;
     mtu->canary_ns = TIME_NEVER;
     return false;
 }
 
-bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t now_ns)
+bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t number, uint64_t now_ns)
 {
     /* Larger packets were sent before the last fall: their loss says nothing of this size. */
-    if (datagram != mtu_datagram(mtu) || mtu->in_use == 0)
+    if (datagram != mtu_datagram(mtu) || mtu->in_use == 0 || number < mtu->arrived_number)
         return false;
     mtu->losses_in_row++;
     if (mtu->losses_in_row >= SUSPICIOUS_LOSSES && mtu->canary_ns == TIME_NEVER) {
@@ -162,9 +163,10 @@ bool mtu_canary_due(struct mtu *mtu, uint64_t rtt_ns, uint64_t now_ns)
     return true;
 }
 
-bool mtu_canary_arrived(struct mtu *mtu, uint64_t now_ns)
+bool mtu_canary_arrived(struct mtu *mtu, uint64_t number, uint64_t now_ns)
 {
-    if (mtu->canary_ns == TIME_NEVER || ++mtu->canaries_arrived < CANARIES_NEEDED)
+    if (mtu->canary_ns == TIME_NEVER || number < mtu->arrived_number ||
+        ++mtu->canaries_arrived < CANARIES_NEEDED)
         return false;
     /* What the smaller sizes proved is as old as what this one did: they are all probed again at
      * once, which costs one round trip, instead of falling step by step. */

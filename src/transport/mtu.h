@@ -20,11 +20,12 @@ struct mtu_size {
 struct mtu {
     struct mtu_size sizes[MTU_SIZES_MAX]; /* ascending; [0] is DATAGRAM_MIN, proved */
     unsigned count;
-    unsigned in_use;     /* index */
-    uint64_t next_ns;    /* when the next probe may go; TIME_NEVER when settled */
-    uint64_t give_up_ns; /* when unanswered sizes are given up */
-    unsigned cursor;     /* next size to probe in this round */
-    unsigned losses_in_row;
+    unsigned in_use;         /* index */
+    uint64_t next_ns;        /* when the next probe may go; TIME_NEVER when settled */
+    uint64_t give_up_ns;     /* when unanswered sizes are given up */
+    unsigned cursor;         /* next size to probe in this round */
+    uint64_t arrived_number; /* of the latest full packet that arrived */
+    unsigned losses_in_row;  /* full packets sent after it */
     unsigned canaries_sent, canaries_arrived; /* since the suspicion */
     uint64_t canary_ns; /* when the next canary may go; TIME_NEVER without suspicion */
 };
@@ -41,11 +42,13 @@ uint16_t mtu_datagram(const struct mtu *mtu);
 uint16_t mtu_next_probe(struct mtu *mtu, uint64_t now_ns);
 uint64_t mtu_deadline(const struct mtu *mtu);
 /* A packet of this size arrived or was lost (data packets count from in_use up; probes and
- * canaries are told apart by the caller). All return true when the size in use changed. */
+ * canaries are told apart by the caller). What counts is the order in which packets were sent, not
+ * in which their fate became known: one ack settles many. All return true when the size in use
+ * changed. */
 bool mtu_probe_arrived(struct mtu *mtu, uint16_t datagram);
-bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram);
-bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t now_ns);
-bool mtu_canary_arrived(struct mtu *mtu, uint64_t now_ns);
+bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram, uint64_t number);
+bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t number, uint64_t now_ns);
+bool mtu_canary_arrived(struct mtu *mtu, uint64_t number, uint64_t now_ns);
 /* No size above `datagram` any more: another lane found out. True when the size in use fell. */
 bool mtu_cap(struct mtu *mtu, uint16_t datagram, uint64_t now_ns);
 /* The largest size that is still thought possible. */

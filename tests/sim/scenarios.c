@@ -585,7 +585,7 @@ static const struct scenario scenarios[] = {
     {"address-change-pull", 100 * MBIT, 40 * MS, 0, 0, 30, address_change_pull, NULL},
     {"changes-and-loss", 100 * MBIT, 40 * MS, 0, 0, 20, changes_and_loss, NULL},
     {"lanes-4", 100 * MBIT, 40 * MS, 0, 0, 70, lanes_4, NULL},
-    {"lanes-16", 100 * MBIT, 40 * MS, 0, 0, 65, lanes_16, NULL},
+    {"lanes-16", 100 * MBIT, 40 * MS, 0, 0, 50, lanes_16, NULL},
     {"lanes-16-loss-5", 100 * MBIT, 40 * MS, 0, 0, 50, lanes_16_loss, NULL},
     {"lanes-pull", 100 * MBIT, 40 * MS, 0, 0, 65, lanes_pull, NULL},
     {"lanes-late", 100 * MBIT, 40 * MS, 0, 0, 65, lanes_late, NULL},
