@@ -312,24 +312,25 @@ static void test_mtu_loss_is_no_black_hole(void **state)
     (void)state;
     struct mtu mtu;
     struct random random;
+    uint64_t number = 1;
     random_seed(&random, 6);
     mtu_init(&mtu, false, 1500, 8973, NS_PER_S);
     probe_path(&mtu, 1472, &random, 0);
     for (unsigned i = 0; i < 1000000; i++) {
         if (random_chance(&random, UINT32_MAX / 100 * 15))
-            mtu_data_lost(&mtu, 1472, NS_PER_S);
+            mtu_data_lost(&mtu, 1472, number++, NS_PER_S);
         else
-            mtu_data_arrived(&mtu, 1472);
+            mtu_data_arrived(&mtu, 1472, number++);
         assert_false(mtu_canary_due(&mtu, 50 * NS_PER_MS, NS_PER_S));
     }
     assert_int_equal(mtu_datagram(&mtu), 1472);
     for (unsigned i = 0; i < 40; i++)
-        mtu_data_lost(&mtu, 1472, NS_PER_S);
+        mtu_data_lost(&mtu, 1472, number++, NS_PER_S);
     assert_true(mtu_canary_due(&mtu, 50 * NS_PER_MS, NS_PER_S));
     assert_false(mtu_canary_due(&mtu, 50 * NS_PER_MS, NS_PER_S));
     bool changed = false;
     for (unsigned i = 0; i < 3; i++)
-        changed = mtu_canary_arrived(&mtu);
+        changed = mtu_canary_arrived(&mtu, number++, NS_PER_S);
     assert_true(changed);
     assert_true(mtu_datagram(&mtu) < 1472);
 }
