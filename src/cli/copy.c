@@ -64,6 +64,8 @@ static bool prepare(struct copy *copy, struct error *error)
         copy->request.flags |= TRANSFER_FOLLOW_LINKS;
     if (options->dry_run)
         copy->request.flags |= TRANSFER_DRY_RUN;
+    if (options->push && (options->dry_run || options->verbose > 0 || options->json != NULL))
+        copy->request.flags |= TRANSFER_NAME_FILES;
     if (options->source_count > 1 || (length > 0 && path[length - 1] == '/'))
         copy->request.flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
     copy->request.destination = strdup(path);

@@ -19,7 +19,7 @@ struct report {
     struct progress_line line;
     struct event_log *log;    /* NULL: none */
     struct summary_file only; /* the one file, while there is no second */
-    uint64_t files;
+    uint64_t files, bytes;    /* done, or of a dry run: that would be sent */
 };
 
 struct report *report_new(const struct report_options *options, struct error *error)
@@ -65,9 +65,17 @@ void report_line(struct report *report, const char *format, ...)
 static void remember_file(struct report *report, const struct transfer_event *event)
 {
     report->files++;
-    report->only.known = report->files == 1;
+    report->bytes += event->size;
+    report->only.known = report->files == 1 && !report->options.dry_run;
     memcpy(report->only.hash, event->hash, sizeof(report->only.hash));
     display_name(report->only.name, sizeof(report->only.name), event->path);
+}
+
+static const char *would(const struct report *report)
+{
+    if (!report->options.dry_run)
+        return "";
+    return report->options.push ? "would send " : "would fetch ";
 }
 
 void report_event(void *context, const struct transfer_event *event)
@@ -80,7 +88,7 @@ void report_event(void *context, const struct transfer_event *event)
     case TRANSFER_FILE_DONE:
         remember_file(report, event);
         if (report->options.verbose > 0 || report->options.dry_run)
-            report_line(report, "%s%s", report->options.dry_run ? "would send " : "", name);
+            report_line(report, "%s%s", would(report), name);
         break;
     case TRANSFER_FILE_SKIPPED:
         if (report->options.verbose > 1)
@@ -112,7 +120,10 @@ static void print_summary(struct report *report, const struct transfer_progress 
                           uint64_t command_ns)
 {
     char text[2048];
-    summary_text(text, sizeof(text), progress, &report->only, command_ns);
+    if (report->options.dry_run)
+        summary_dry_run(text, sizeof(text), progress, report->files, report->bytes);
+    else
+        summary_text(text, sizeof(text), progress, &report->only, command_ns);
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n")) != NULL) {
         if (*line != '\0')

@@ -41,6 +41,16 @@ static const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+static void others(struct text *text, const struct transfer_progress *progress)
+{
+    if (progress->files_skipped > 0)
+        append(text, "%llu file%s already there\n", (unsigned long long)progress->files_skipped,
+               plural(progress->files_skipped));
+    if (progress->files_failed > 0)
+        append(text, "%llu file%s failed\n", (unsigned long long)progress->files_failed,
+               plural(progress->files_failed));
+}
+
 static void amounts(struct text *text, const struct transfer_progress *progress, uint64_t took_ns,
                     uint64_t command_ns)
 {
@@ -53,12 +63,7 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
            format_byte_rate(rate, sizeof(rate), rate_of(progress->verified_bytes, took_ns)),
            format_time(command, sizeof(command), command_ns),
            format_byte_rate(whole, sizeof(whole), rate_of(progress->verified_bytes, command_ns)));
-    if (progress->files_skipped > 0)
-        append(text, "%llu file%s already there\n", (unsigned long long)progress->files_skipped,
-               plural(progress->files_skipped));
-    if (progress->files_failed > 0)
-        append(text, "%llu file%s failed\n", (unsigned long long)progress->files_failed,
-               plural(progress->files_failed));
+    others(text, progress);
 }
 
 /* Loss, resends and the limit are known to the sending side only. */
@@ -104,5 +109,17 @@ char *summary_text(char *out, size_t capacity, const struct transfer_progress *p
             append(&text, "%02x", file->hash[i]);
         append(&text, "  %s\n", file->name);
     }
+    return out;
+}
+
+char *summary_dry_run(char *out, size_t capacity, const struct transfer_progress *progress,
+                      uint64_t files, uint64_t bytes)
+{
+    struct text text = {.at = out, .left = capacity};
+    char size[24];
+    out[0] = '\0';
+    append(&text, "dry run: %s in %llu file%s would be copied\n",
+           format_size(size, sizeof(size), bytes), (unsigned long long)files, plural(files));
+    others(&text, progress);
     return out;
 }

@@ -20,7 +20,7 @@
 #define MESSAGE_LONG_BODY_MAX (1024u * 1024) /* of REQUEST, NAMES, READY and ANSWER */
 #define MESSAGE_PATH_MAX 4096u
 #define MESSAGE_TEXT_MAX 479u      /* what struct error holds */
-#define MESSAGE_FILES_DONE_MAX 64u /* FILE_DONE messages in a session */
+#define MESSAGE_FILES_DONE_MAX 64u /* FILE_DONE messages without TRANSFER_NAME_FILES */
 
 enum message_type {
     MESSAGE_REQUEST = 1,

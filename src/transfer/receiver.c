@@ -208,7 +208,8 @@ static void say_file_done(struct transfer *transfer, const struct work_report *r
                           uint64_t now_ns)
 {
     struct receiver *receiver = transfer->receiver;
-    if (receiver->files_done_said >= MESSAGE_FILES_DONE_MAX)
+    if ((transfer->request->flags & TRANSFER_NAME_FILES) == 0 &&
+        receiver->files_done_said >= MESSAGE_FILES_DONE_MAX)
         return;
     receiver->files_done_said++;
     struct message done = {.type = MESSAGE_FILE_DONE,

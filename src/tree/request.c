@@ -6,7 +6,7 @@
 #include "tree/display.h"
 #include "tree/wildcard.h"
 
-#define KNOWN_FLAGS ((TRANSFER_WILDCARDS << 1) - 1)
+#define KNOWN_FLAGS ((TRANSFER_NAME_FILES << 1) - 1)
 
 void transfer_request_release(struct transfer_request *request)
 {

@@ -19,7 +19,8 @@ enum transfer_flag {
     TRANSFER_DRY_RUN = 1u << 2,                  /* -n */
     TRANSFER_QUICK_CHECK = 1u << 3,              /* same size and mtime: skip */
     TRANSFER_DESTINATION_IS_DIRECTORY = 1u << 4, /* several sources, or it ended in '/' */
-    TRANSFER_WILDCARDS = 1u << 5                 /* sources may hold * ? [...] */
+    TRANSFER_WILDCARDS = 1u << 5,                /* sources may hold * ? [...] */
+    TRANSFER_NAME_FILES = 1u << 6                /* push: FILE_DONE for every file */
 };
 
 struct transfer_request {

@@ -78,6 +78,16 @@ static void test_nothing_moved(void **state)
     has(text_of(&progress, NULL), "0 B in 0 files");
 }
 
+static void test_dry_run(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = {.phase = PHASE_ENDED, .files_skipped = 2};
+    char text[256];
+    summary_dry_run(text, sizeof(text), &progress, 3, 2500000);
+    assert_string_equal(text, "dry run: 2.50 MB in 3 files would be copied\n"
+                              "2 files already there\n");
+}
+
 static void test_small_buffers(void **state)
 {
     (void)state;
@@ -95,9 +105,9 @@ static void test_small_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_file),      cmocka_unit_test(test_failures_are_not_verified),
-        cmocka_unit_test(test_drops),         cmocka_unit_test(test_nothing_moved),
-        cmocka_unit_test(test_small_buffers),
+        cmocka_unit_test(test_one_file), cmocka_unit_test(test_failures_are_not_verified),
+        cmocka_unit_test(test_drops),    cmocka_unit_test(test_nothing_moved),
+        cmocka_unit_test(test_dry_run),  cmocka_unit_test(test_small_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

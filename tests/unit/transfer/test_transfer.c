@@ -69,6 +69,18 @@ static void moves_many_small_files(void **state)
     bench_stop(&bench);
 }
 
+static void names_every_file_when_asked(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 5, many, MANY);
+    bench.request.flags |= TRANSFER_NAME_FILES;
+    bench_start(&bench);
+    bench_succeed(&bench);
+    assert_int_equal(bench.seen[SENDER].done, MANY);
+    bench_stop(&bench);
+}
+
 static void skips_what_exists(void **state)
 {
     (void)state;
@@ -394,6 +406,7 @@ int main(void)
         cmocka_unit_test(moves_mixed_files),
         cmocka_unit_test(moves_nothing_at_all),
         cmocka_unit_test(moves_many_small_files),
+        cmocka_unit_test(names_every_file_when_asked),
         cmocka_unit_test(skips_what_exists),
         cmocka_unit_test(answers_large_offers),
         cmocka_unit_test(holds_content_back_for_its_entry),
