@@ -1,5 +1,6 @@
 #include "tree/sink.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,35 @@ void sink_file_done(struct file_sink *sink, const char *path, uint64_t size, con
     struct sink_report report = {.kind = SINK_FILE_DONE, .path = path, .size = size};
     memcpy(report.hash, hash, sizeof report.hash);
     sink->emit(sink->context, &report);
+}
+
+void sink_lost(struct file_sink *sink, enum loss loss)
+{
+    sink->losses[loss]++;
+}
+
+bool sink_cannot_hold(int os_errno)
+{
+    return os_errno == EPERM || os_errno == EOPNOTSUPP || os_errno == ENOSYS || os_errno == EINVAL;
+}
+
+/* One line for each kind of thing that the destination could not hold. */
+static void say_losses(struct file_sink *sink)
+{
+    static const char *const texts[LOSS_KINDS] = {
+        [LOSS_MODE] = "could not be given their permissions: the destination has none such",
+        [LOSS_TIME] = "could not be given their times: the destination refuses it",
+        [LOSS_LINK] = "symbolic links are not there: the destination cannot hold them",
+        [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit, which is never copied",
+    };
+    for (int i = 0; i < LOSS_KINDS; i++) {
+        if (sink->losses[i] == 0)
+            continue;
+        struct sink_report report = {.kind = SINK_NOTE};
+        error_set(&report.error, ERROR_PERMISSION, "%llu %s", (unsigned long long)sink->losses[i],
+                  texts[i]);
+        sink->emit(sink->context, &report);
+    }
 }
 
 void sink_verified(struct file_sink *sink, uint64_t size)
@@ -126,10 +156,12 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
         sink_fail_protocol(sink, "other files came than the sender counted");
         return;
     }
-    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
-        directory_finish(sink);
+    directory_finish(sink);
+    if (!sink->has_failed)
+        directory_sync(sink);
     if (sink->has_failed)
         return;
+    say_losses(sink);
     sink->has_ended = true;
     struct sink_report report = {.kind = SINK_FINISHED,
                                  .files = sink->files_done + sink->files_skipped,

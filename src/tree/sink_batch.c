@@ -131,13 +131,42 @@ static void sync_files(struct file_sink *sink)
 
 /* ---- final names ---- */
 
-bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, struct error *error)
+/* The same type, size and time: what another petrel, perhaps the one that this run follows, has
+ * made of the same file meanwhile. */
+static bool is_twin(int parent, const char *name, const char *leaf)
+{
+    struct stat a, b;
+    return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fstatat(parent, leaf, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+           (a.st_mode & S_IFMT) == (b.st_mode & S_IFMT) && a.st_size == b.st_size &&
+           a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
+}
+
+/* What is new replaces nothing that came meanwhile, where the file system has RENAME_NOREPLACE. */
+static bool rename_in(int parent, const char *name, const char *leaf, bool is_new)
+{
+    if (is_new && renameat2(parent, name, parent, leaf, RENAME_NOREPLACE) == 0)
+        return true;
+    bool plain = !is_new || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
+    if (!plain && errno == EEXIST) {
+        plain = is_twin(parent, name, leaf);
+        errno = EEXIST;
+    }
+    return plain && renameat(parent, name, parent, leaf) == 0;
+}
+
+bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
+                  struct error *error)
 {
     char name[TEMP_NAME_SIZE];
     sink_temp_name(temp, name);
     int parent = sink_parent(sink, path, false);
-    if (parent >= 0 && renameat(parent, name, parent, beneath_leaf(path)) == 0)
+    if (parent >= 0 && rename_in(parent, name, beneath_leaf(path), is_new))
         return true;
+    if (errno == EEXIST)
+        return error_set(error, ERROR_EXISTS,
+                         "its name was taken meanwhile, or is another's that differs only in upper "
+                         "and lower case; what is there is left alone");
     if (errno == EISDIR)
         return error_set(error, ERROR_EXISTS,
                          "a directory is in the way and is left alone; move it away");
@@ -198,7 +227,7 @@ void batch_flush(struct file_sink *sink)
     for (size_t i = 0; i < batch->count; i++) {
         struct waiting_file *file = &batch->files[i];
         struct error error = {0};
-        if (!file->has_failed && !batch_rename(sink, file->path, file->temp, &error))
+        if (!file->has_failed && !batch_rename(sink, file->path, file->temp, file->is_new, &error))
             fail_file(sink, file, &error);
     }
     sync_directories(sink);
@@ -210,29 +239,26 @@ void batch_flush(struct file_sink *sink)
     empty(sink);
 }
 
-void batch_add(struct file_sink *sink, const char *path, uint64_t temp, uint64_t size,
-               const uint8_t *hash, bool is_link)
+void batch_add(struct file_sink *sink, const struct waiting_file *waiting)
 {
     struct batch *batch = &sink->batch;
     if (batch->files == NULL)
         batch->files = calloc(BATCH_FILES, sizeof *batch->files);
     if (batch->files != NULL && batch->count == BATCH_FILES)
         batch_flush(sink);
-    struct waiting_file file = {
-        .path = strdup(path), .temp = temp, .size = size, .is_link = is_link};
-    if (hash != NULL)
-        memcpy(file.hash, hash, sizeof file.hash);
+    struct waiting_file file = *waiting;
+    file.path = strdup(waiting->path);
     if (batch->files == NULL || file.path == NULL) {
         struct error error = {0};
         error_set(&error, ERROR_MEMORY, "no memory to finish it");
         free(file.path);
-        file.path = sink->path; /* only read */
+        file.path = waiting->path;
         discard_file(sink, &file);
-        sink_file_failed(sink, path, !is_link, &error);
+        sink_file_failed(sink, file.path, !file.is_link, &error);
         return;
     }
     if (batch->count == 0)
         batch->since_ns = sink_clock_ns();
     batch->files[batch->count++] = file;
-    batch->bytes += size;
+    batch->bytes += file.size;
 }

@@ -196,6 +196,21 @@ void directory_finish(struct file_sink *sink)
     sink_fail(sink, &error);
 }
 
+void directory_sync(struct file_sink *sink)
+{
+    if (sink->spool.file == NULL)
+        return;
+    int root = openat(sink->place.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct error error = {0};
+    if (root < 0)
+        return; /* not ours to read: what was renamed in it was synced by name */
+    if (syncfs(root) != 0) {
+        error_set_errno(&error, errno, "the destination cannot be synced");
+        sink_fail(sink, &error);
+    }
+    close(root);
+}
+
 void directory_close(struct file_sink *sink)
 {
     if (sink->spool.file != NULL)

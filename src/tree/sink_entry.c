@@ -7,7 +7,7 @@
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
 
-#define FILE_MODE 0777 /* set-id bits of another machine mean nothing good here */
+#define FILE_MODE 0777
 
 /* ---- deliveries ---- */
 
@@ -27,29 +27,27 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size)
 
 /* Writes the whole file and hashes what was handed to the system, after it was handed over: a byte
  * that changed on the way is found. */
-static bool fill_file(int fd, const struct entry *entry, struct error *error)
+static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
+                      struct error *error)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
-                                {.tv_sec = entry->mtime_s, .tv_nsec = entry->mtime_ns}};
     if (!write_all(fd, entry->bytes, (size_t)entry->size))
         return error_set_errno(error, errno, "cannot be written");
     uint8_t hash[TREE_HASH_SIZE];
     tree_hash_whole(entry->bytes, (size_t)entry->size, hash);
     if (memcmp(hash, entry->hash, sizeof hash) != 0)
         return error_set(error, ERROR_VERIFY, "its bytes differ from their hash; copy it again");
-    if (fchmod(fd, entry->mode & FILE_MODE) != 0 || futimens(fd, times) != 0)
-        return error_set_errno(error, errno, "its mode and time cannot be set");
-    return true;
+    return sink_set_attributes(sink, fd, entry->mode, entry->mtime_s, entry->mtime_ns, error);
 }
 
 static bool small_file(struct file_sink *sink, const struct entry *entry, uint64_t temp,
-                       struct error *error)
+                       bool *is_new, struct error *error)
 {
     int parent = -1;
     int fd = sink_create_temp(sink, sink->path, temp, O_WRONLY, &parent, error);
     if (fd < 0)
         return false;
-    bool done = sink_way_is_free(sink, entry, parent, error) && fill_file(fd, entry, error);
+    bool done =
+        sink_way_is_free(sink, entry, parent, is_new, error) && fill_file(sink, fd, entry, error);
     if (close(fd) != 0 && done)
         done = error_set_errno(error, errno, "cannot be written");
     if (!done) {
@@ -73,8 +71,9 @@ static bool try_link(struct file_sink *sink, const char *target, const char *nam
            symlinkat(target, *parent, name) == 0;
 }
 
+/* *lost: the file system has no links, which is counted and fails nothing. */
 static bool make_link(struct file_sink *sink, const struct entry *entry, uint64_t temp,
-                      struct error *error)
+                      bool *is_new, bool *lost, struct error *error)
 {
     char target[PACK_PATH_MAX + 1], name[TEMP_NAME_SIZE];
     memcpy(target, entry->target, entry->target_size);
@@ -87,9 +86,10 @@ static bool make_link(struct file_sink *sink, const struct entry *entry, uint64_
             return false;
         made = try_link(sink, target, name, &parent);
     }
+    *lost = !made && parent >= 0 && sink_cannot_hold(errno);
     if (!made)
         return error_set_errno(error, errno, "the link cannot be made");
-    if (!sink_way_is_free(sink, entry, parent, error)) {
+    if (!sink_way_is_free(sink, entry, parent, is_new, error)) {
         unlinkat(parent, name, 0);
         return false;
     }
@@ -105,13 +105,23 @@ static void deliver_small(struct file_sink *sink, const struct entry *entry)
     bool is_link = entry->kind == ENTRY_LINK;
     uint64_t temp = sink_temp_of(sink, sink->path);
     struct error error = {0};
-    bool made =
-        is_link ? make_link(sink, entry, temp, &error) : small_file(sink, entry, temp, &error);
-    if (!made) {
+    bool is_new = false, lost = false;
+    bool made = is_link ? make_link(sink, entry, temp, &is_new, &lost, &error)
+                        : small_file(sink, entry, temp, &is_new, &error);
+    if (lost)
+        sink_lost(sink, LOSS_LINK);
+    else if (!made)
         sink_file_failed(sink, sink->path, !is_link, &error);
+    if (!made)
         return;
-    }
-    batch_add(sink, sink->path, temp, entry->size, entry->hash, is_link);
+    struct waiting_file file = {.path = sink->path,
+                                .temp = temp,
+                                .size = entry->size,
+                                .is_link = is_link,
+                                .is_new = is_new};
+    if (!is_link)
+        memcpy(file.hash, entry->hash, sizeof file.hash);
+    batch_add(sink, &file);
     if (!is_link)
         sink_verified(sink, entry->size);
 }

@@ -53,7 +53,7 @@ struct waiting_file {
     uint64_t temp;
     uint64_t size;
     uint8_t hash[TREE_HASH_SIZE];
-    bool is_link, is_ready, has_failed;
+    bool is_link, is_new, has_failed;
 };
 
 struct batch {
@@ -70,7 +70,7 @@ struct large_file {
     int64_t mtime_s;
     uint32_t mtime_ns;
     int fd; /* -1 while closed */
-    bool made, direct;
+    bool made, direct, is_new;
     ino_t inode;
     uint64_t used;
     struct tree_hash *hash;
@@ -88,6 +88,9 @@ struct spool {
     unsigned deepest; /* of the directories that their own mode would close to us */
 };
 
+/* What a destination may not be able to hold; counted, and said once a kind at the end. */
+enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_KINDS };
+
 struct file_sink {
     uint32_t flags;
     struct place place;
@@ -104,6 +107,7 @@ struct file_sink {
     struct range_set dead;
     struct spool spool;
     uint64_t blocks, files_done, files_skipped, files_failed, failures;
+    uint64_t losses[LOSS_KINDS];
     sink_emit *emit; /* set during a job */
     void *context;
 };
@@ -116,6 +120,9 @@ bool sink_fail_protocol(struct file_sink *sink, const char *text);
 void sink_file_failed(struct file_sink *sink, const char *path, bool is_file,
                       const struct error *error);
 void sink_file_done(struct file_sink *sink, const char *path, uint64_t size, const uint8_t *hash);
+void sink_lost(struct file_sink *sink, enum loss loss);
+/* Whether a failed call means that the file system has no such thing, not that something broke. */
+bool sink_cannot_hold(int os_errno);
 void sink_verified(struct file_sink *sink, uint64_t size);
 void sink_give_back(struct file_sink *sink, uint8_t *bytes);
 uint64_t sink_clock_ns(void);
@@ -142,9 +149,13 @@ bool sink_clear_temp(struct file_sink *sink, int parent, const char *path, uint6
  * error. */
 int sink_create_temp(struct file_sink *sink, const char *path, uint64_t temp, int flags,
                      int *parent, struct error *error);
-/* False with ERROR_EXISTS when something is at `path` that a file or link must not replace. */
-bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int parent,
+/* False with ERROR_EXISTS when something is at sink->path that a file or link must not replace.
+ * *is_new: nothing is there, so whatever is later was not meant to be replaced. */
+bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int parent, bool *is_new,
                       struct error *error);
+/* Permissions and time of an open file; what the file system cannot hold is counted, not failed. */
+bool sink_set_attributes(struct file_sink *sink, int fd, uint32_t mode, int64_t mtime_s,
+                         uint32_t mtime_ns, struct error *error);
 
 /* sink_entry.c */
 void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, uint32_t block);
@@ -158,20 +169,23 @@ bool large_holds_temp(const struct file_sink *sink, uint64_t temp);
 void large_discard_all(struct file_sink *sink);
 
 /* sink_batch.c */
-void batch_add(struct file_sink *sink, const char *path, uint64_t temp, uint64_t size,
-               const uint8_t *hash, bool is_link);
+/* Takes a file or link that is whole under its temporary name; file->path is copied. */
+void batch_add(struct file_sink *sink, const struct waiting_file *file);
 bool batch_holds_temp(const struct file_sink *sink, uint64_t temp);
 bool batch_is_due(const struct file_sink *sink);
 void batch_flush(struct file_sink *sink);
 void batch_discard(struct file_sink *sink);
-/* Renames a synced temporary file to its final name. */
-bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, struct error *error);
+/* Renames a synced temporary file to its final name; one that `is_new` replaces nothing. */
+bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
+                  struct error *error);
 
 /* sink_directory.c */
 void directory_entry(struct file_sink *sink, const struct entry *entry);
 /* Gives us the rights to work in an existing directory of ours; its mode comes back at the end. */
 bool directory_make_accessible(struct file_sink *sink, const char *path, size_t size);
 void directory_finish(struct file_sink *sink);
+/* Makes directories durable that held no file of any batch. */
+void directory_sync(struct file_sink *sink);
 void directory_close(struct file_sink *sink);
 
 #endif

@@ -10,7 +10,6 @@
 
 #define DIRECT_MIN (4u << 20) /* smaller files gain nothing from direct writes */
 #define DIRECT_ALIGNMENT 4096u
-#define FILE_MODE 0777
 
 /* ---- the table ---- */
 
@@ -228,7 +227,7 @@ static struct large_file *new_file(struct file_sink *sink, const struct entry *e
                                 .first = entry->first_block,
                                 .count = (uint32_t)pack_block_count(entry->size),
                                 .path = strdup(sink->path),
-                                .mode = entry->mode & FILE_MODE,
+                                .mode = entry->mode,
                                 .mtime_s = entry->mtime_s,
                                 .mtime_ns = entry->mtime_ns,
                                 .fd = -1,
@@ -283,7 +282,7 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
     }
     uint32_t first = file->first, count = file->count;
     int parent = sink_parent(sink, file->path, true);
-    if ((parent >= 0 && !sink_way_is_free(sink, entry, parent, &error)) ||
+    if ((parent >= 0 && !sink_way_is_free(sink, entry, parent, &file->is_new, &error)) ||
         !open_file(sink, file, &error))
         give_up(sink, file, &error);
     adopt_orphans(sink, first, count);
@@ -329,7 +328,7 @@ static bool finish_alone(struct file_sink *sink, struct large_file *file, struct
 {
     if (fsync(file->fd) != 0)
         return error_set_errno(error, errno, "cannot be synced");
-    if (!batch_rename(sink, file->path, file->temp, error))
+    if (!batch_rename(sink, file->path, file->temp, file->is_new, error))
         return false;
     file->made = false; /* nothing temporary is left */
     int parent = sink_parent(sink, file->path, false);
@@ -347,12 +346,12 @@ static bool verify(struct large_file *file, struct error *error)
     return true;
 }
 
-static bool set_mode_and_time(const struct large_file *file, struct error *error)
+static void wait_in_batch(struct file_sink *sink, const struct large_file *file)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
-                                {.tv_sec = file->mtime_s, .tv_nsec = file->mtime_ns}};
-    return (fchmod(file->fd, file->mode) == 0 && futimens(file->fd, times) == 0) ||
-           error_set_errno(error, errno, "its mode and time cannot be set");
+    struct waiting_file waiting = {
+        .path = file->path, .temp = file->temp, .size = file->size, .is_new = file->is_new};
+    memcpy(waiting.hash, file->result, sizeof waiting.hash);
+    batch_add(sink, &waiting);
 }
 
 /* When everything is there: compares, sets what belongs to it, and lets it appear. */
@@ -362,10 +361,11 @@ static void finish_if_whole(struct file_sink *sink, struct large_file *file)
         return;
     struct error error = {0};
     bool done =
-        verify(file, &error) && open_file(sink, file, &error) && set_mode_and_time(file, &error);
+        verify(file, &error) && open_file(sink, file, &error) &&
+        sink_set_attributes(sink, file->fd, file->mode, file->mtime_s, file->mtime_ns, &error);
     bool waits = done && file->size <= BATCH_FILE_MAX;
     if (waits)
-        batch_add(sink, file->path, file->temp, file->size, file->result, false);
+        wait_in_batch(sink, file);
     else if (done)
         done = finish_alone(sink, file, &error);
     if (!done) {

@@ -101,10 +101,11 @@ enum sink_report_kind {
     SINK_FILE_FAILED,  /* path, error: this file is not there; the rest goes on */
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
     SINK_ANSWER,       /* block; bytes = verdicts (borrowed during the call), length = count */
-    SINK_NOTE,         /* one line for people, e.g. what the target could not hold, with a count */
-    SINK_FINISHED,     /* after SINK_END: files (done and skipped), failures (FILE_FAILED said,
-                          of directories and links too) */
-    SINK_FAILED        /* nothing can go on: error (protocol error, destination gone) */
+    SINK_NOTE,     /* error.text is a line for people, e.g. what the target could not hold, with a
+                      count; error.kind is not NONE */
+    SINK_FINISHED, /* after SINK_END: files (done and skipped), failures (FILE_FAILED said,
+                      of directories and links too) */
+    SINK_FAILED    /* nothing can go on: error (protocol error, destination gone) */
 };
 
 struct sink_report {

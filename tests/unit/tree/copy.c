@@ -100,6 +100,11 @@ static void on_report(void *context, const struct sink_report *report)
         copy->failed = true;
         copy->error = report->error;
         return;
+    case SINK_NOTE:
+        assert_int_not_equal(report->error.kind, ERROR_NONE);
+        snprintf(copy->note, sizeof copy->note, "%.*s", (int)sizeof copy->note - 1,
+                 report->error.text);
+        return;
     default:
         break;
     }

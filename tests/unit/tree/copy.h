@@ -46,6 +46,7 @@ struct copy {
     uint64_t verified_bytes, total_files, total_bytes, finished_files;
     bool totals_final;
     uint64_t most_unanswered; /* bytes of offers */
+    char note[256];           /* the last SINK_NOTE */
     struct copy_line lines[COPY_LOG];
     size_t line_count;
 };

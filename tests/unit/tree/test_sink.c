@@ -485,6 +485,22 @@ static void test_two_at_once(void **state)
     assert_int_equal(seen.done, 2);
 }
 
+/* What was not there at the start is not replaced when it is another's. */
+static void test_taken_meanwhile(void **state)
+{
+    (void)state;
+    assert_true(open_sink(0));
+    add(ENTRY_FILE, 0, "x");
+    add(ENTRY_FILE, 0, "y");
+    give_packed(0);
+    make_text(at(target, "d/x"), "somebody's");
+    end(2);
+    assert_int_equal(seen.finished, 1);
+    assert_int_equal(seen.done, 1);
+    assert_int_equal(seen.file_error.kind, ERROR_EXISTS);
+    assert_text(at(target, "d/x"), "somebody's");
+}
+
 /* More large files than are kept open. */
 static void test_many_large(void **state)
 {
@@ -538,8 +554,8 @@ int main(void)
         CASE(test_plain),           CASE(test_not_asked_for), CASE(test_contradictions),
         CASE(test_wrong_hash),      CASE(test_orders),        CASE(test_close_removes),
         CASE(test_planted_links),   CASE(test_in_the_way),    CASE(test_stale_temporary),
-        CASE(test_same_path_twice), CASE(test_two_at_once),   CASE(test_many_large),
-        CASE(test_dry_run),
+        CASE(test_same_path_twice), CASE(test_two_at_once),   CASE(test_taken_meanwhile),
+        CASE(test_many_large),      CASE(test_dry_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
