@@ -205,13 +205,18 @@ static bool step_running(struct driver *driver, uint64_t now_ns)
     if (!driver->config.client || !driver->confirmed)
         driver_send_flights(driver, now_ns);
     moved = send_all(driver, now_ns) || moved;
+    /* What was sent makes room for more: better now than after another look at the sockets. */
+    if (worker_has_events(driver->workers[0])) {
+        moved = step_session(driver, now_ns) || moved;
+        moved = send_all(driver, now_ns) || moved;
+    }
     const struct driver_upper *upper = &driver->config.upper;
     if (session_is_closed(driver->session) && upper->is_ended(upper->context)) {
         driver->closing_ns = now_ns + CLOSING_NS;
         enter(driver, DRIVER_CLOSING);
         return true;
     }
-    return moved || worker_has_events(driver->workers[0]);
+    return moved;
 }
 
 static bool step_closing(struct driver *driver, uint64_t now_ns)
@@ -350,7 +355,7 @@ bool driver_run(struct driver *driver, struct error *error)
         moved = phase_steps[driver->phase](driver, now_ns) || moved;
         tick(driver, now_ns);
         if (driver->phase != DRIVER_ENDED)
-            worker_sleep(driver->workers[0], moved, deadline(driver), now_ns);
+            worker_sleep(driver->workers[0], moved, deadline(driver));
     }
     finish(driver);
     if (driver->error.kind == ERROR_NONE)

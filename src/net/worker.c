@@ -184,27 +184,33 @@ static bool may_read(const struct worker *worker)
     return false;
 }
 
-void worker_sleep(struct worker *worker, bool moved, uint64_t deadline_ns, uint64_t now_ns)
+/* How long to wait for the first of all deadlines, or 0 to only look. */
+static uint64_t wait_until(struct worker *worker, bool moved, uint64_t deadline_ns, uint64_t now_ns)
 {
-    if (moved || may_read(worker)) {
-        worker->backoff = 0;
-        loop_wait(worker->loop, now_ns, now_ns, 0);
-        return;
-    }
     deadline_ns = earlier(deadline_ns, worker_deadline(worker));
     if (worker->batch_socket != NULL)
         deadline_ns = earlier(deadline_ns, now_ns + STALLED_NS);
-    /* Due, and yet nothing moved: whoever is due waits for something that no timer tells. */
-    if (deadline_ns <= now_ns) {
-        deadline_ns = now_ns + (BACKOFF_FIRST_NS << worker->backoff);
-        worker->backoff += worker->backoff < BACKOFF_STEPS;
-    } else {
+    if (deadline_ns > now_ns || moved) {
         worker->backoff = 0;
+        return deadline_ns;
     }
+    /* Due, and yet nothing moved: whoever is due waits for something that no timer tells. */
+    deadline_ns = now_ns + (BACKOFF_FIRST_NS << worker->backoff);
+    worker->backoff += worker->backoff < BACKOFF_STEPS;
+    return deadline_ns;
+}
+
+void worker_sleep(struct worker *worker, bool moved, uint64_t deadline_ns)
+{
+    uint64_t now_ns = loop_now();
+    if (may_read(worker))
+        deadline_ns = now_ns;
+    else
+        deadline_ns = wait_until(worker, moved, deadline_ns, now_ns);
     bool spinning = atomic_load_explicit(&worker->spinning, memory_order_relaxed);
     loop_wait(worker->loop, deadline_ns, now_ns, spinning ? SPIN_NS : 0);
-    uint64_t slept_ns = loop_now() - now_ns;
-    atomic_fetch_add_explicit(&worker->slept_ns, slept_ns, memory_order_relaxed);
+    if (deadline_ns > now_ns)
+        atomic_fetch_add_explicit(&worker->slept_ns, loop_now() - now_ns, memory_order_relaxed);
 }
 
 void worker_set_spinning(struct worker *worker, bool spinning)
@@ -243,7 +249,7 @@ static void flush_before_end(struct worker *worker)
     uint64_t now_ns = loop_now();
     uint64_t end_ns = now_ns + FLUSH_NS;
     while (now_ns < end_ns && (worker_send(worker, now_ns) || !worker_is_flushed(worker))) {
-        worker_sleep(worker, false, now_ns + NS_PER_MS, now_ns);
+        worker_sleep(worker, false, now_ns + NS_PER_MS);
         now_ns = loop_now();
     }
 }
@@ -258,7 +264,7 @@ static void *thread_main(void *context)
         moved = worker_send(worker, now_ns) || moved;
         if (worker_has_events(worker))
             loop_wake(worker->session_loop);
-        worker_sleep(worker, moved, TIME_NEVER, now_ns);
+        worker_sleep(worker, moved, TIME_NEVER);
     }
     flush_before_end(worker);
     return NULL;

@@ -52,9 +52,10 @@ bool worker_send(struct worker *worker, uint64_t now_ns);
 bool worker_is_flushed(const struct worker *worker);
 /* True when a lane of this worker has events for the session. */
 bool worker_has_events(const struct worker *worker);
-/* Sleeps until there may be work; `moved`: something moved, so only looks. `deadline_ns`: of
- * whoever else lives on this thread. */
-void worker_sleep(struct worker *worker, bool moved, uint64_t deadline_ns, uint64_t now_ns);
+/* Sleeps until there may be work: of the lanes, the sockets, or at `deadline_ns` of whoever else
+ * lives on this thread. `moved`: something moved since the last sleep, so what is due is due
+ * indeed. */
+void worker_sleep(struct worker *worker, bool moved, uint64_t deadline_ns);
 /* Above this rate short sleeps are spun away; any thread. */
 void worker_set_spinning(struct worker *worker, bool spinning);
 
