@@ -59,6 +59,9 @@ unsigned udp_send(struct udp_socket *socket, struct lane_train *const *trains, u
                   uint64_t now_ns);
 /* After a short udp_send: TIME_NEVER to wait for writability, else a time to try again. */
 uint64_t udp_retry_ns(const struct udp_socket *socket);
+/* Single datagrams from now on, although segmentation gives no error; or trains again, unless it
+ * did give one. */
+void udp_set_plain(struct udp_socket *socket, bool plain);
 /* One datagram, e.g. of the handshake. False when it could not leave now. */
 bool udp_send_datagram(struct udp_socket *socket, const struct address *to, const uint8_t *bytes,
                        size_t size, uint64_t now_ns);

@@ -26,6 +26,8 @@ struct udp_socket {
     size_t partial;         /* bytes of the first unfinished train that went as single datagrams */
     uint64_t retry_ns;      /* see udp_retry_ns */
     uint32_t system_drops;  /* SO_RXQ_OVFL as last seen */
+    bool can_segment;       /* the system can, and it has not failed on this socket */
+    bool plain;             /* see udp_set_plain */
     unsigned segment_calls; /* for the test hook */
     int break_errno;
     unsigned break_from;

@@ -210,11 +210,18 @@ static bool send_singles(struct udp_socket *socket, const struct lane_train *tra
 static bool send_split(struct udp_socket *socket, const struct lane_train *train, uint64_t now_ns)
 {
     size_t oversized = 0;
-    socket->statistics.segmentation = false;
     bool finished = send_singles(socket, train, now_ns, &oversized);
-    if (oversized == datagrams_in(train->size, train->segment))
-        socket->statistics.segmentation = true;
+    if (oversized < datagrams_in(train->size, train->segment)) {
+        socket->can_segment = false;
+        socket->statistics.segmentation = false;
+    }
     return finished;
+}
+
+void udp_set_plain(struct udp_socket *socket, bool plain)
+{
+    socket->plain = plain;
+    socket->statistics.segmentation = socket->can_segment && !plain;
 }
 
 /* Sends what it can of `count` whole trains in one call. Returns how many are finished with;

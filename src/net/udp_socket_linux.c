@@ -79,8 +79,8 @@ static void set_options(struct udp_socket *socket)
 
     int segment = 0;
     socklen_t size = sizeof(segment);
-    statistics->segmentation =
-        getsockopt(descriptor, IPPROTO_UDP, UDP_SEGMENT, &segment, &size) == 0;
+    socket->can_segment = getsockopt(descriptor, IPPROTO_UDP, UDP_SEGMENT, &segment, &size) == 0;
+    statistics->segmentation = socket->can_segment;
     int one = 1;
     statistics->coalescing = kernel_coalesces_soundly() &&
                              setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) == 0;
@@ -179,7 +179,8 @@ bool udp_reopen(struct udp_socket *socket, struct error *error)
     socket->statistics.last_refusal = 0;
     socket->statistics.send_buffer = fresh.statistics.send_buffer;
     socket->statistics.receive_buffer = fresh.statistics.receive_buffer;
-    socket->statistics.segmentation = fresh.statistics.segmentation;
+    socket->can_segment = fresh.can_segment;
+    udp_set_plain(socket, socket->plain);
     return true;
 }
 

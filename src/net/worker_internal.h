@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "net/train_watch.h"
 #include "net/worker.h"
 
 #define WORKER_TRAINS 4u /* made before they are handed to the system in one call */
@@ -25,6 +26,7 @@ struct worker_socket {
 struct worker_lane {
     struct lane *lane;
     struct worker_socket *socket; /* its own, or NULL */
+    struct train_watch watch;
     uint32_t drops;
 };
 

@@ -72,6 +72,15 @@ static bool flush_trains(struct worker *worker, uint64_t now_ns)
     return true;
 }
 
+/* Trains that vanish without an error: single datagrams may pass where they do not. */
+static void watch_trains(struct worker_lane *slot, struct worker_socket *socket, uint64_t now_ns)
+{
+    uint64_t acked, lost;
+    lane_delivery(slot->lane, &acked, &lost);
+    if (train_watch_note(&slot->watch, acked, lost, now_ns))
+        udp_set_plain(socket->udp, slot->watch.plain);
+}
+
 /* One call's worth of trains of one lane. Returns how many were made; *full: the system has no
  * room for more. */
 static unsigned send_some(struct worker *worker, struct worker_lane *slot, uint64_t now_ns,
@@ -84,8 +93,10 @@ static unsigned send_some(struct worker *worker, struct worker_lane *slot, uint6
             break;
         made++;
         struct worker_socket *socket = socket_for(worker, slot, &train->to);
-        if (socket != NULL) /* else no socket of that family: lost, as on a path */
-            worker->train_sockets[worker->train_count++] = socket;
+        if (socket == NULL) /* none of that family: lost, as on a path */
+            continue;
+        watch_trains(slot, socket, now_ns);
+        worker->train_sockets[worker->train_count++] = socket;
     }
     if (worker->train_count > 0 && worker->hooks.before_send != NULL)
         worker->hooks.before_send(worker->hooks.context, now_ns);

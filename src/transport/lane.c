@@ -104,6 +104,12 @@ uint32_t lane_connection_id(const struct lane *lane)
     return lane->own_id;
 }
 
+void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost)
+{
+    *acked = lane->counters.packets_acked;
+    *lost = lane->counters.packets_lost;
+}
+
 bool lane_has_commands(const struct lane *lane)
 {
     return !ring_is_empty(lane->down);

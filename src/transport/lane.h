@@ -50,6 +50,8 @@ enum lane_kind lane_kind(const struct lane *lane);
 /* True when datagrams of `size` bytes in `packets` packets could be received now without dropping
  * any because the session has not yet taken what was reported before. */
 bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
+/* Packets that were to be acknowledged: how many were, and how many were taken for lost. */
+void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
 /* The rings to and from the session, for waking whoever waits at the other end. */
 bool lane_has_commands(const struct lane *lane);
 bool lane_has_events(const struct lane *lane);

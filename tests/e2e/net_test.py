@@ -126,6 +126,15 @@ class Net(unittest.TestCase):
             sender = self.good(Copy(spaces, client=["--size", "50M", "--plain"]).finish())
             self.assertFalse(sender["segmentation"])
 
+    def test_trains_that_vanish_are_given_up(self):
+        with Spaces() as spaces:
+            # A train passes the far end's first hook as one packet.
+            spaces.nft(spaces.far, "add table ip t",
+                       "add chain ip t c { type filter hook prerouting priority -300 ; }",
+                       "add rule ip t c ip length > 1500 drop")
+            sender = self.good(Copy(spaces, client=["--size", "20M"]).finish())
+            self.assertFalse(sender["segmentation"])
+
     def test_answers_come_from_the_address_that_was_asked(self):
         with Spaces() as spaces:
             spaces.ip(spaces.far, "address", "add", "10.179.0.7/24", "dev", "v0")
