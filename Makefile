@@ -2,10 +2,11 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
+export BUILD
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test sim sim-gates bench mutants install uninstall set-prefix format clean
+.PHONY: all demo test sim sim-gates bench mutants install uninstall set-prefix with-tests format clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -21,12 +22,21 @@ test:
 	@scripts/test
 
 # Each of these is a program of its own; ARGS="..." reaches it.
-demo sim sim-gates mutants: all
+demo: all
 	@scripts/$@ $(ARGS)
 
-bench: all
+sim sim-gates mutants: with-tests
+	@scripts/$@ $(ARGS)
+
+bench: with-tests
 	@scripts/setup bench
-	@scripts/bench $(ARGS)
+	@scripts/$@ $(ARGS)
+
+# A build that was configured before cmocka was there knows no tests.
+with-tests: $(BUILD)/build.ninja
+	@scripts/setup test
+	@grep -q cmocka $(BUILD)/build.ninja || meson setup --reconfigure $(BUILD) >/dev/null
+	@ninja -C $(BUILD)
 
 install: all set-prefix
 	@DESTDIR=$(DESTDIR) meson install -C $(BUILD) --no-rebuild --quiet

@@ -112,7 +112,8 @@ char *progress_line_text(char *text, size_t capacity, unsigned width,
         add(text, capacity, width, part);
         return text;
     }
-    add(text, capacity, width, format_byte_rate(rate, sizeof(rate), (uint64_t)rate_bps));
+    uint64_t whole_bps = rate_bps < 1e18 ? (uint64_t)rate_bps : UINT64_C(1000000000000000000);
+    add(text, capacity, width, format_byte_rate(rate, sizeof(rate), whole_bps));
     eta_part(part, progress, rate_bps);
     add(text, capacity, width, part);
     snprintf(part, PART_MAX, "%llu of %s%llu files",
