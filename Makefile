@@ -23,6 +23,7 @@ test:
 
 # Each of these is a program of its own; ARGS="..." reaches it.
 demo: all
+	@scripts/setup demo
 	@scripts/$@ $(ARGS)
 
 sim sim-gates mutants: with-tests
