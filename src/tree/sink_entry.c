@@ -155,6 +155,16 @@ static void adjust_mode(int parent, const char *leaf, const struct stat *found, 
     close(fd);
 }
 
+static bool is_same_link(struct file_sink *sink, const struct entry *entry)
+{
+    char target[PACK_PATH_MAX + 1];
+    int parent = sink_parent(sink, sink->path, false);
+    ssize_t size =
+        parent < 0 ? -1 : readlinkat(parent, beneath_leaf(sink->path), target, sizeof target);
+    return size >= 0 && (size_t)size == entry->target_size &&
+           memcmp(target, entry->target, entry->target_size) == 0;
+}
+
 static bool is_same(struct file_sink *sink, const struct entry *entry)
 {
     bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
@@ -184,6 +194,8 @@ static enum answer_verdict answer(struct file_sink *sink, const struct entry *en
         sink->emit(sink->context, &report);
         return ANSWER_SKIP;
     }
+    if (entry->kind == ENTRY_LINK)
+        return is_same_link(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
     if (is_file && (sink->flags & TRANSFER_DRY_RUN) != 0)
         sink_file_done(sink, sink->path, entry->size, no_hash);
     return ANSWER_SEND;

@@ -111,7 +111,8 @@ uint64_t source_clock_ns(void);
 /* source_walk.c. False when the walk has ended or problems are waiting. */
 bool walk_next(struct file_source *source, struct walk *walk);
 void walk_close(struct walk *walk);
-void source_count_ahead(struct file_source *source);
+/* Counts for about `slice_ns`. */
+void source_count_ahead(struct file_source *source, uint64_t slice_ns);
 int source_open_operand(const struct file_source *source, size_t operand);
 
 /* source_offer.c */
@@ -127,7 +128,8 @@ void offer_close(struct file_source *source);
 /* source_put.c */
 enum put { PUT_DONE, PUT_FULL }; /* DONE: added, or reported as a problem */
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item);
-void source_entry_of(const struct item *item, struct entry *entry);
+/* The entry alone, into an offer. */
+enum put source_offer(struct file_source *source, const struct item *item);
 /* Same size and time, to the nanosecond. */
 bool source_is_unchanged(const struct stat *before, const struct stat *after);
 

@@ -15,19 +15,6 @@ bool offer_is_possible(const struct file_source *source)
            !source_problems_full(source);
 }
 
-/* Links are offered with their kind and an empty reading of the target: they are answered "send"
- * and read when they are delivered. */
-static bool put_offer(struct file_source *source, const struct item *item)
-{
-    struct entry entry;
-    source_entry_of(item, &entry);
-    if (entry.kind == ENTRY_LINK) {
-        entry.target = "?";
-        entry.target_size = 1;
-    }
-    return pack_add(&source->pack, &entry);
-}
-
 static bool keep_offer(struct file_source *source, uint32_t block, const uint8_t *bytes)
 {
     struct offer *offer = calloc(1, sizeof *offer);
@@ -56,7 +43,7 @@ bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item
     uint64_t until = source_clock_ns() + WALK_SLICE_NS;
     pack_start(&source->pack, buffer, capacity, PACK_OFFER);
     while (source->pack.count < OFFER_ENTRIES && walk_next(source, walk)) {
-        if (!put_offer(source, &walk->item)) {
+        if (source_offer(source, &walk->item) == PUT_FULL) {
             walk->held = true;
             break;
         }

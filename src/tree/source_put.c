@@ -33,11 +33,6 @@ static void fill_entry(const struct item *item, const struct stat *status, struc
     }
 }
 
-void source_entry_of(const struct item *item, struct entry *entry)
-{
-    fill_entry(item, &item->status, entry);
-}
-
 static enum put failed(struct file_source *source, const struct item *item, int os_errno,
                        const char *what)
 {
@@ -64,7 +59,7 @@ static enum put put_link(struct file_source *source, const struct item *item)
     if (size == 0 || size > (ssize_t)PACK_PATH_MAX)
         return failed(source, item, ENAMETOOLONG, "the link's target");
     struct entry entry;
-    source_entry_of(item, &entry);
+    fill_entry(item, &item->status, &entry);
     entry.target = target;
     entry.target_size = (size_t)size;
     return pack_add(&source->pack, &entry) ? PUT_DONE : PUT_FULL;
@@ -187,11 +182,16 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
 
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item)
 {
-    if (S_ISLNK(item->status.st_mode))
-        return put_link(source, item);
     if (S_ISREG(item->status.st_mode))
         return put_file(source, block, item);
+    return source_offer(source, item);
+}
+
+enum put source_offer(struct file_source *source, const struct item *item)
+{
+    if (S_ISLNK(item->status.st_mode))
+        return put_link(source, item);
     struct entry entry;
-    source_entry_of(item, &entry);
+    fill_entry(item, &item->status, &entry);
     return pack_add(&source->pack, &entry) ? PUT_DONE : PUT_FULL;
 }

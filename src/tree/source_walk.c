@@ -5,8 +5,7 @@
 
 #include "tree/source_internal.h"
 
-#define COUNT_SLICE_NS (1u * 1000000)
-#define COUNT_STEP 64 /* entries between looks at the clock */
+#define COUNT_STEP 16 /* entries between looks at the clock */
 
 void walk_close(struct walk *walk)
 {
@@ -128,12 +127,12 @@ bool walk_next(struct file_source *source, struct walk *walk)
 
 /* A second walk that only counts runs ahead in short slices, so that the totals become final early
  * however long the content takes; what it reads, the other walk finds in memory. */
-void source_count_ahead(struct file_source *source)
+void source_count_ahead(struct file_source *source, uint64_t slice_ns)
 {
     if (source->totals_final)
         return;
     struct walk *counting = &source->counting;
-    uint64_t until = source_clock_ns() + COUNT_SLICE_NS;
+    uint64_t until = source_clock_ns() + slice_ns;
     while (!counting->ended && source_clock_ns() < until) {
         for (int i = 0; i < COUNT_STEP && walk_next(source, counting); i++)
             ;
