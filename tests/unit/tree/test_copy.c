@@ -294,6 +294,38 @@ static void test_permissions(void **state)
     remove_tree(base);
 }
 
+/* The contents of a directory go into one that exists: that one keeps its mode and time, and a
+ * read-only one of ours is opened only while it is written to. */
+static void test_contents_into_existing(void **state)
+{
+    (void)state;
+    char base[256], source[300], target[300];
+    strcpy(base, test_directory());
+    snprintf(source, sizeof source, "%s/source/", base);
+    snprintf(target, sizeof target, "%s/target", base);
+    make_directory(at(base, "source"), 0777);
+    make_directory(at(base, "source/sub"), 0755);
+    make_text(at(base, "source/sub/f"), "f");
+    make_directory(target, 0555);
+    run(0, 0, source, target);
+    assert_clean();
+    struct stat status;
+    assert_int_equal(stat(target, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0555);
+    assert_text(at(target, "sub/f"), "f");
+    /* Below it, too, when the directory's own entry does not come again. */
+    chmod(at(target, "sub"), 0500);
+    const char *paths[1] = {source};
+    copy = (struct copy){
+        .destination = target, .paths = paths, .path_count = 1, .stop_before_end = true};
+    copy_run(&copy);
+    assert_int_equal(stat(target, &status), 0);
+    assert_int_equal(status.st_mode & 07777, 0555);
+    chmod(target, 0755);
+    assert_no_litter(target);
+    remove_tree(base);
+}
+
 /* On a disk, where direct writes and allocation are real. */
 static void test_on_disk(void **state)
 {
@@ -326,7 +358,7 @@ int main(void)
         cmocka_unit_test(test_sizes),          cmocka_unit_test(test_hash_is_b3sum),
         cmocka_unit_test(test_odd_tree),       cmocka_unit_test(test_update),
         cmocka_unit_test(test_where_it_lands), cmocka_unit_test(test_permissions),
-        cmocka_unit_test(test_on_disk),
+        cmocka_unit_test(test_on_disk),        cmocka_unit_test(test_contents_into_existing),
     };
     int failures = cmocka_run_group_tests(tests, NULL, NULL);
     if (again_as_user(&failures))
