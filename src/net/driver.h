@@ -13,10 +13,10 @@
 
 struct driver_upper {
     void *context;
-    /* The opening has finished; the session is borrowed until driver_run returns. */
+    /* The opening has finished; the session is borrowed until driver_free. */
     void (*attach)(void *context, struct session *session, uint64_t now_ns);
     /* Moves what can be moved between the session and whatever is above; true when something
-     * moved. Called after every session_step. */
+     * moved. Called after session_step, which may have run several times since the last call. */
     bool (*step)(void *context, uint64_t now_ns);
     uint64_t (*deadline)(void *context);
     /* True when nothing above holds the run open any more; it ends once the session is closed. */
