@@ -182,20 +182,27 @@ static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t 
 
 /* ---- missing packets ---- */
 
-static void add_missing(struct lane *lane, uint64_t number, bool unknown)
+/* Room for what one packet can tell; without it the packet is left for a later ack. */
+static bool has_room(const struct lane *lane)
+{
+    return ring_has_room(lane->up, 8 * sizeof(struct event_piece));
+}
+
+static bool add_missing(struct lane *lane, uint64_t number, bool unknown)
 {
     if (lane->missing_count == lane->missing_capacity) {
         size_t capacity = lane->missing_capacity == 0 ? 256 : lane->missing_capacity * 2;
         if (capacity > MISSING_MAX)
-            return;
+            return false;
         struct missing_packet *missing = realloc(lane->missing, capacity * sizeof(*lane->missing));
         if (missing == NULL)
-            return;
+            return false;
         lane->missing = missing;
         lane->missing_capacity = capacity;
     }
     lane->missing[lane->missing_count++] =
         (struct missing_packet){.number = number, .since_ns = lane->now_ns, .unknown = unknown};
+    return true;
 }
 
 static uint64_t reorder_time(const struct lane *lane)
@@ -233,7 +240,7 @@ void lane_detect_losses(struct lane *lane)
                 continue;
         } else {
             uint64_t due = loss_due(lane, &missing);
-            if (due <= lane->now_ns) {
+            if (due <= lane->now_ns && has_room(lane)) {
                 settle_lost(lane, packet, missing.number);
                 missing.lost = true;
             } else if (due < lane->loss_deadline_ns) {
@@ -266,24 +273,24 @@ static uint64_t bitmap_floor(const struct ack_frame *ack)
 static void settle_new_range(struct lane *lane, const struct ack_frame *ack)
 {
     uint64_t floor = bitmap_floor(ack);
-    for (uint64_t number = lane->covered_next; number <= ack->largest; number++) {
+    uint64_t number = lane->covered_next;
+    for (; number <= ack->largest && has_room(lane); number++) {
         struct sent_packet *packet = sent_log_find(&lane->log, number);
         if (packet == NULL || packet->state != SENT_IN_FLIGHT)
             continue;
-        if (number < floor)
-            add_missing(lane, number, true);
-        else if (bit_of(ack, number))
+        bool arrived = number >= floor && bit_of(ack, number);
+        if (arrived)
             settle_acked(lane, packet, number);
-        else
-            add_missing(lane, number, false);
+        else if (!add_missing(lane, number, number < floor))
+            break;
     }
-    lane->covered_next = ack->largest + 1;
+    lane->covered_next = number;
 }
 
 static void settle_missing(struct lane *lane, const struct ack_frame *ack)
 {
     uint64_t floor = bitmap_floor(ack);
-    for (size_t i = 0; i < lane->missing_count; i++) {
+    for (size_t i = 0; i < lane->missing_count && has_room(lane); i++) {
         uint64_t number = lane->missing[i].number;
         if (number < floor || number > ack->largest || !bit_of(ack, number))
             continue;
@@ -325,12 +332,7 @@ void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
         return;
     }
     take_credit(lane, ack);
-    /* Without room for what it may tell, the ack counts as lost: the next one repeats it. */
     uint64_t fresh = ack->largest >= lane->covered_next ? ack->largest + 1 - lane->covered_next : 0;
-    if (!ring_has_room(lane->up, (size_t)(fresh + lane->missing_count + 8) *
-                                     (sizeof(struct event_piece) + 8)) &&
-        !ring_is_empty(lane->up))
-        return;
     if (fresh > 0) {
         take_rtt_sample(lane, ack);
         note_receiver_clock(lane, ack->largest, ack->receive_time_us);
