@@ -26,7 +26,7 @@ static struct session *make_session(const uint8_t *secret, bool sends)
                                     .suite = AEAD_AES_256_GCM,
                                     .peer_address = {.family = 4, .port = 9},
                                     .rtt_ns = 1000000};
-    config.own = (struct hello){.lanes_max = 2, .connection_base = BASE, .datagram_max = 1472};
+    config.own = (struct hello){.lanes_max = 1, .connection_base = BASE, .datagram_max = 1472};
     config.peer = config.own;
     if (sends)
         config.peer.credit = BUFFERS;
