@@ -11,6 +11,7 @@
 #define GROWTH_QUEUED 2.0
 #define FOLLOWS 0.8 /* of the best delivered share seen */
 #define WINDOW_PACKETS_MIN 40.0
+#define EVENTS_FEW 8.0
 
 struct window {
     double seconds, span, packets, lost, events, sent_bits, delivered_bits;
@@ -58,9 +59,14 @@ static struct window window_of(const struct rate_startup *startup, double second
     return w;
 }
 
-static double window_delivered(const struct window *w)
+/* What arrived, over the longer of sending and receiving. A few runs of losses say nothing of the
+ * rate: then as much is taken to arrive as ever did, and only the receiver's clock speaks. */
+static double window_delivered(const struct rate_startup *startup, const struct window *w)
 {
-    return w->delivered_bits / (w->span > w->seconds ? w->span : w->seconds);
+    double bits = w->delivered_bits, usual = w->sent_bits * startup->best_ratio;
+    if (w->events < EVENTS_FEW && bits < usual)
+        bits = usual;
+    return bits / (w->span > w->seconds ? w->span : w->seconds);
 }
 
 /* Loss at rates that the path certainly carried cannot be the rate's fault. */
@@ -81,7 +87,7 @@ static double loss_below(const struct rate_startup *startup, double bps, double 
 
 static void leave(struct rate_controller *c, const struct window *w, bool queued, uint64_t now_ns)
 {
-    double packets = 0, delivered = window_delivered(w);
+    double packets = 0, delivered = window_delivered(&c->startup, w);
     double loss = loss_below(&c->startup, 0.9 * delivered, &packets);
     if (packets >= WINDOW_PACKETS_MIN) {
         c->ambient = rate_clamp(loss, 0, 0.25);
@@ -102,7 +108,7 @@ static void grow(struct rate_controller *c, bool follows)
     double share = rate_clamp(startup->best_ratio, 0.5, 1);
     if (startup->best_ratio == 0)
         share = 1;
-    double carried = window_delivered(&newest) / share;
+    double carried = window_delivered(startup, &newest) / share;
     double queue = rate_queue_now_s(c);
     if (!follows) {
         if (startup->pacing_bps > 1.25 * carried)
@@ -132,7 +138,7 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
     double rtt = rate_rtt_s(c) > 0.004 ? rate_rtt_s(c) : 0.004;
     double blur = 2 * rate_queue_limit_s(c, 0), span = rtt / 2 > blur ? rtt / 2 : blur;
     struct window w = window_of(startup, span, WINDOW_PACKETS_MIN);
-    double delivered = window_delivered(&w);
+    double delivered = window_delivered(startup, &w);
     double ratio = delivered * w.seconds / w.sent_bits;
     if (w.packets >= WINDOW_PACKETS_MIN && ratio > startup->best_ratio)
         startup->best_ratio = ratio;
@@ -148,7 +154,7 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
         startup->poor_since_ns = now_ns;
     double poor_s = startup->poor > 0 ? (double)(now_ns - startup->poor_since_ns) / 1e9 : 0;
     double still_s = (double)(now_ns - startup->grown_ns) / 1e9;
-    bool proved = poor_s >= (w.events >= 10 || queued ? 0.5 : 2) * rtt;
+    bool proved = poor_s >= (w.events >= EVENTS_FEW || queued ? 0.5 : 2) * rtt;
     if ((!follows && queued) || (startup->poor > 0 && proved) || still_s > 4 * rtt) {
         leave(c, &w, queued, now_ns);
         return;
