@@ -409,7 +409,7 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
     }
     double gone = high - low, suspected = suspected_loss(c);
     bool proved = gone > 2.5 * sigma && gone > 0.2 * suspected;
-    bool likely = gone > 0.5 * suspected && c->path_class != PATH_QUEUE;
+    bool likely = gone > 1.5 * sigma && gone > 0.5 * suspected && c->path_class != PATH_QUEUE;
     if (suspected > EXCESS_MIN / 2 && (proved || likely)) {
         double y_low = x_low * (1 - low), y_high = x_high * (1 - high);
         double best = y_low > y_high ? y_low : y_high;

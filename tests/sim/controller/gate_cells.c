@@ -97,6 +97,7 @@ const struct gate_cell gate_cells[] = {
     LOSS_CELL("burst4-100m-100ms-10%", 100, 100, 0.10, 4, 0.95),
     LOSS_CELL("burst16-100m-100ms-10%", 100, 100, 0.10, 16, 0.95),
     LOSS_CELL("burst45-100m-100ms-5%", 100, 100, 0.05, 45, 0.95),
+    LOSS_CELL("burst45-100m-100ms-10%", 100, 100, 0.10, 45, 0.95),
     /* Loss before the link: it can be filled all the same. */
     {.name = "before-100m-100ms-5%",
      .path = {LINK(100, 100), .loss = 0.05, .loss_before = true},
