@@ -1,5 +1,6 @@
 /* The rate controller's inside, shared by its files: rate_controller.c (the interface, plans and
- * measures), rate_startup.c (STARTUP and DRAIN) and rate_cycle.c (CRUISE, UP, DOWN).
+ * measures), rate_startup.c (STARTUP and DRAIN), rate_cycle.c (CRUISE), rate_raise.c (UP) and
+ * rate_loss.c (DOWN).
  *
  * Rates are doubles in bits of UDP payload a second, times inside a sample are in seconds. Only
  * + - * / and sqrt are used, so that every compiler computes the same trace.
@@ -165,5 +166,35 @@ void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *samp
                        uint64_t now_ns);
 /* An UP or DOWN brought nothing to judge by. */
 void rate_cycle_void(struct rate_controller *c, const struct rate_plan *plan);
+
+void rate_cruise_anew(struct rate_controller *c, uint64_t now_ns);
+/* The shortest time in which an answer can come: an RTT, at least 5 ms. */
+double rate_loop_s(const struct rate_controller *c);
+double rate_since_s(uint64_t now_ns, uint64_t then_ns);
+uint64_t rate_later(uint64_t now_ns, double seconds);
+double rate_tally_loss(const struct rate_tally *tally);
+double rate_tally_bps(const struct rate_tally *tally);
+/* What is lost above the path's own share and is no chance any more. */
+double rate_excess_limit(double sigma);
+void rate_cut(struct rate_controller *c, double bps);
+/* No UP for a while: a bucket of tokens would only carry it until it is empty. */
+void rate_hold(struct rate_controller *c, uint64_t now_ns);
+double rate_fair_limit_s(const struct rate_controller *c);
+bool rate_capacity_fell(struct rate_controller *c, const struct rate_sample *sample, bool queued,
+                        uint64_t now_ns);
+void rate_judge_competition(struct rate_controller *c, const struct rate_sample *sample);
+
+/* rate_raise.c */
+bool rate_raise_is_due(const struct rate_controller *c, uint64_t now_ns);
+void rate_raise_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns);
+void rate_raise_sample(struct rate_controller *c, const struct rate_sample *sample,
+                       uint64_t now_ns);
+
+/* rate_loss.c */
+void rate_down_begin(struct rate_controller *c, uint64_t now_ns);
+void rate_down_end(struct rate_controller *c);
+void rate_down_sample(struct rate_controller *c, const struct rate_sample *sample, uint64_t now_ns);
+void rate_judge_cruise(struct rate_controller *c, const struct rate_sample *sample,
+                       uint64_t now_ns);
 
 #endif
