@@ -206,6 +206,7 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
     c->ambient = 0;
     c->ambient_known = false;
     c->path_class = PATH_UNKNOWN;
+    c->config.remembered_bps = 0;
     if (c->state == PHASE_FIXED)
         return;
     if (c->state == PHASE_STARTUP) {
@@ -353,8 +354,12 @@ static struct rate_sample measure(const struct rate_controller *c, const struct 
     return s;
 }
 
-static void learn_burst(struct rate_controller *c, const struct rate_interval *interval)
+/* Overflow has runs of its own, which say nothing of the path's. */
+static void learn_burst(struct rate_controller *c, const struct rate_interval *interval,
+                        const struct rate_sample *sample)
 {
+    if (sample->queue_s > rate_queue_limit_s(c, 1) || sample->plan.phase == PHASE_DRAIN)
+        return;
     c->burst_lost += (double)interval->lost_packets;
     c->burst_events += (double)interval->loss_events;
     if (c->burst_events > BURST_EVENTS) {
@@ -390,7 +395,7 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
         return;
     }
     struct rate_sample sample = measure(c, plan, interval);
-    learn_burst(c, interval);
+    learn_burst(c, interval, &sample);
     switch (c->state) {
     case PHASE_STARTUP:
         rate_startup_sample(c, &sample, now_ns);

@@ -37,6 +37,8 @@ struct rate_config {
     uint32_t datagram_bytes; /* full packet, UDP payload */
     uint64_t limit_bps;      /* 0: none */
     uint64_t fixed_bps;      /* 0: none; else the controller only watches (circuit breaker) */
+    uint64_t remembered_bps; /* base_bps of an earlier transfer over this path, 0: none. Three
+                                quarters of it are tried for one RTT; what arrives decides */
     uint64_t seed;
 };
 

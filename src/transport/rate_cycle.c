@@ -10,12 +10,10 @@
 #define FOLLOW 0.02
 #define FOLLOW_MOST 0.03
 #define OWN_RAISE_LOOPS 3.0
-#define EXCESS_MIN 0.01
 #define YIELDED 0.8   /* of the rate is left, and the queue is still there */
 #define OWN_SHARE 0.4 /* of what a drain should have emptied, had the queue been ours */
 #define DRAIN_EVERY_LOOPS 8.0
 #define FELL 0.85 /* of the believed rate is all that arrives */
-#define DOWN_STALE_LOOPS 40.0
 #define BASE_RTT_AGE_S 8.0
 
 double rate_since_s(uint64_t now_ns, uint64_t then_ns)
@@ -46,7 +44,7 @@ double rate_tally_bps(const struct rate_tally *tally)
 
 double rate_excess_limit(double sigma)
 {
-    return 3 * sigma > EXCESS_MIN ? 3 * sigma : EXCESS_MIN;
+    return 3 * sigma > RATE_EXCESS_MIN ? 3 * sigma : RATE_EXCESS_MIN;
 }
 
 /* ---- Plans ---- */
@@ -62,7 +60,7 @@ void rate_cycle_enter(struct rate_controller *c, uint64_t now_ns)
 {
     c->state = PHASE_CRUISE;
     c->cycle = (struct rate_cycle){.patience = 1, .down_at_ns = now_ns, .hold_until_ns = now_ns};
-    c->cycle.stale_loops = DOWN_STALE_LOOPS;
+    c->cycle.stale_loops = RATE_DOWN_STALE_LOOPS;
     c->cycle.cruise_until_ns = rate_later(now_ns, rate_loop_s(c));
 }
 
@@ -74,10 +72,22 @@ double rate_fair_limit_s(const struct rate_controller *c)
     return rate_queue_limit_s(c, 0) + CROWDED * rate_queue_target_s(c) * slope;
 }
 
+/* An interval may never be closed, if nothing was sent in it. */
+static void give_up_waiting(struct rate_controller *c, uint64_t now_ns)
+{
+    struct rate_cycle *cycle = &c->cycle;
+    double patience = 10 * (double)c->last_rtt_ns / 1e9 + 12 * rate_loop_s(c) + 1;
+    if (cycle->up_pending && rate_since_s(now_ns, cycle->up_at_ns) > patience)
+        cycle->up_pending = false;
+    if (cycle->down_asked && rate_since_s(now_ns, cycle->asked_ns) > patience)
+        rate_down_end(c);
+}
+
 void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
     plan->phase = PHASE_CRUISE;
+    give_up_waiting(c, now_ns);
     if (cycle->up_pending) {
         plan->waits = true;
         return;
@@ -91,6 +101,7 @@ void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t
             return;
         }
         cycle->down_asked = true;
+        cycle->asked_ns = now_ns;
         cycle->pending_id = plan->id;
         plan->phase = PHASE_DOWN;
         plan->gain = cycle->down_gain;

@@ -9,15 +9,10 @@
 #define DOWN_GAIN_CROWDED 0.75 /* to empty the queue and see whose it is */
 #define DOWN_GAIN_CUT 0.97     /* when a cut has just been made */
 #define DOWN_GAIN_LEAST 0.5
-#define REST_WEIGHT 0.3
-#define EXCESS_MIN 0.01
 #define EXCESS_SHARED 0.002 /* with a rival in the queue */
 #define CUT_SHARED 0.7
-#define EXCESS_LARGE 0.05
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
 #define AMBIENT_MAX 0.25
-#define RAISE_PROVED_LOOPS 6.0
-#define DOWN_STALE_LOOPS 40.0
 #define DOWN_STALE_LOOPS_MOST 160.0
 
 /* A DOWN goes low enough that all of the suspected loss would be gone if it were our doing. */
@@ -58,7 +53,7 @@ static void on_excess(struct rate_controller *c, const struct rate_sample *s, do
     if (c->path_class == PATH_QUEUE && !gross && (!queue_full || !c->ambient_known))
         return; /* too much would show as delay: no haste */
     if (cycle->raised_from_bps > 0 &&
-        rate_since_s(now_ns, cycle->raised_ns) < RAISE_PROVED_LOOPS * rate_loop_s(c)) {
+        rate_since_s(now_ns, cycle->raised_ns) < RATE_RAISE_PROVED_LOOPS * rate_loop_s(c)) {
         double carried = c->base_bps * (1 - loss) / (1 - c->ambient);
         double back = cycle->raised_from_bps;
         cycle->raised_from_bps = 0;
@@ -67,7 +62,7 @@ static void on_excess(struct rate_controller *c, const struct rate_sample *s, do
         rate_hold(c, now_ns);
     } else if (gross) {
         rate_cut(c, c->base_bps * (1 - excess > 0.5 ? 1 - excess : 0.5));
-    } else if (queue_full || excess > EXCESS_LARGE) {
+    } else if (queue_full || excess > RATE_EXCESS_LARGE) {
         rate_cut(c, c->base_bps * (1 - excess / 2));
     }
 }
@@ -92,7 +87,7 @@ void rate_judge_cruise(struct rate_controller *c, const struct rate_sample *s, u
         judge_shared(c, s, loss, sigma);
         return;
     }
-    bool stale = c->path_class != PATH_QUEUE && loss > EXCESS_MIN / 2 &&
+    bool stale = c->path_class != PATH_QUEUE && loss > RATE_EXCESS_MIN / 2 &&
                  rate_since_s(now_ns, cycle->down_at_ns) > cycle->stale_loops * rate_loop_s(c);
     if (loss - c->ambient > limit)
         on_excess(c, s, loss, now_ns);
@@ -138,9 +133,11 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
         return;
     }
     double gone = high - low, suspected = suspected_loss(c);
-    bool proved = gone > 2.5 * sigma && gone > 0.2 * suspected;
+    /* Where too high a rate has shown as delay, it takes more to blame it for loss. */
+    double doubts = c->path_class == PATH_QUEUE ? 3.5 : 2.5;
+    bool proved = gone > doubts * sigma && gone > 0.2 * suspected;
     bool likely = gone > 1.5 * sigma && gone > 0.5 * suspected && c->path_class != PATH_QUEUE;
-    if (suspected > EXCESS_MIN / 2 && (proved || likely)) {
+    if (suspected > RATE_EXCESS_MIN / 2 && (proved || likely)) {
         double y_low = x_low * (1 - low), y_high = x_high * (1 - high);
         double best = y_low > y_high ? y_low : y_high;
         if (low < c->ambient)
@@ -157,7 +154,7 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
     double own = (down->lost + before->lost) / (down->packets + before->packets);
     double change = own > c->ambient ? own - c->ambient : c->ambient - own;
     if (change > rate_excess_limit(sigma))
-        cycle->stale_loops = DOWN_STALE_LOOPS;
+        cycle->stale_loops = RATE_DOWN_STALE_LOOPS;
     else if (cycle->stale_loops < DOWN_STALE_LOOPS_MOST)
         cycle->stale_loops *= 2;
     double weight = c->ambient_known ? 0.5 : 1;
@@ -169,7 +166,7 @@ void rate_down_sample(struct rate_controller *c, const struct rate_sample *s, ui
 {
     struct rate_cycle *cycle = &c->cycle;
     rate_judge_competition(c, s);
-    rate_rest(c, s, REST_WEIGHT);
+    rate_rest(c, s, RATE_REST_WEIGHT);
     rate_tally_add(&cycle->down, s);
     double suspected = suspected_loss(c), doubt = 3 * down_sigma(c);
     double gone = rate_tally_loss(&cycle->cruise_before) - rate_tally_loss(&cycle->down);

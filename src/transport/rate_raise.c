@@ -6,12 +6,9 @@
 #include "transport/rate_state.h"
 
 #define UP_SMALL 0.06
-#define REST_WEIGHT 0.3
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
-#define EXCESS_LARGE 0.05
-#define RAISE_PROVED_LOOPS 6.0
 
 static const double ladder_gains[] = {0.25, 0.5, 1.0};
 
@@ -50,9 +47,9 @@ bool rate_raise_is_due(const struct rate_controller *c, uint64_t now_ns)
 void rate_raise_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
-    double doubt = 4 * up_noise(c) / UP_NOISY;
     plan->phase = PHASE_UP;
     plan->gain = cycle->cap_gain = up_gain(c);
+    double doubt = 4 * up_noise(c) / (plan->gain - 1);
     plan->loops = rate_clamp(sqrt(doubt * sqrt(doubt)), 1, 4);
     cycle->up_pending = true;
     cycle->up_at_ns = now_ns;
@@ -65,10 +62,10 @@ static void up_succeeded(struct rate_controller *c, const struct rate_sample *s,
 {
     struct rate_cycle *cycle = &c->cycle;
     if (cycle->raised_from_bps == 0 ||
-        rate_since_s(now_ns, cycle->raised_ns) > RAISE_PROVED_LOOPS * rate_loop_s(c))
+        rate_since_s(now_ns, cycle->raised_ns) > RATE_RAISE_PROVED_LOOPS * rate_loop_s(c))
         cycle->raised_from_bps = c->base_bps;
     cycle->raised_ns = now_ns;
-    rate_rest(c, s, REST_WEIGHT);
+    rate_rest(c, s, RATE_REST_WEIGHT);
     if (cycle->small)
         cycle->small = false;
     else
@@ -115,7 +112,7 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
     bool slow = by_delay < UP_PASSES;
     bool lossy = by_loss < UP_PASSES && excess > rate_excess_limit(s->sigma);
     if (c->path_class == PATH_QUEUE) /* here loss is no sign, unless there is much */
-        lossy = lossy && (slow || excess > EXCESS_LARGE);
+        lossy = lossy && (slow || excess > RATE_EXCESS_LARGE);
     if (cycle->competing ? !lossy : !lossy && !slow) {
         bool shorted = c->path_class != PATH_QUEUE && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);

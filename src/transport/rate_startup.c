@@ -11,6 +11,8 @@
 #define GROWTH_QUEUED 2.0
 #define FOLLOWS 0.8 /* of the best delivered share seen */
 #define WINDOW_PACKETS_MIN 40.0
+#define RATIO_LIKELY 0.8 /* no path worth using loses more than a fifth at a low rate */
+#define REMEMBERED 0.75
 #define EVENTS_FEW 8.0
 
 struct window {
@@ -23,8 +25,13 @@ void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
     double rtt = rate_rtt_s(c) > FIRST_RTT_MIN_S ? rate_rtt_s(c) : FIRST_RTT_MIN_S;
     double flight = FIRST_PACKETS * 8.0 * c->config.datagram_bytes / rtt;
     c->state = PHASE_STARTUP;
-    c->startup = (struct rate_startup){.grown_ns = now_ns};
+    c->startup = (struct rate_startup){.grown_ns = now_ns, .best_ratio = RATIO_LIKELY};
     c->startup.pacing_bps = flight > FIRST_BPS ? flight : FIRST_BPS;
+    double remembered = REMEMBERED * (double)c->config.remembered_bps;
+    if (remembered > c->startup.pacing_bps) {
+        c->startup.pacing_bps = remembered;
+        c->startup.remembered = true;
+    }
     c->base_bps = c->startup.first_bps = c->startup.pacing_bps;
 }
 
@@ -105,17 +112,14 @@ static void grow(struct rate_controller *c, bool follows)
     struct rate_startup *startup = &c->startup;
     double span = rate_rtt_s(c) / 5, blur = rate_queue_limit_s(c, 0);
     struct window newest = window_of(startup, span > blur ? span : blur, 1);
-    double share = rate_clamp(startup->best_ratio, 0.5, 1);
-    if (startup->best_ratio == 0)
-        share = 1;
-    double carried = window_delivered(startup, &newest) / share;
+    double carried = window_delivered(startup, &newest) / startup->best_ratio;
     double queue = rate_queue_now_s(c);
     if (!follows) {
         if (startup->pacing_bps > 1.25 * carried)
             startup->pacing_bps = 1.25 * carried;
     } else if (queue < rate_queue_limit_s(c, 1)) {
         bool first = newest.sent_bits < 1.1 * startup->first_bps * newest.seconds;
-        double growth = first ? GROWTH_FIRST : GROWTH_EMPTY;
+        double growth = startup->remembered ? GROWTH_QUEUED : first ? GROWTH_FIRST : GROWTH_EMPTY;
         double next = carried * (queue < rate_queue_limit_s(c, 0.5) ? growth : GROWTH_QUEUED);
         if (next > startup->pacing_bps)
             startup->pacing_bps = next;

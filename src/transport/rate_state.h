@@ -16,6 +16,11 @@
 #define RATE_MIN_BPS 64000.0
 #define RATE_MAX_BPS 1e12
 #define RATE_DRAIN_GAIN 0.5
+#define RATE_EXCESS_MIN 0.01        /* loss above the path's own that is worth a thought */
+#define RATE_EXCESS_LARGE 0.05      /* and that is worth haste */
+#define RATE_RAISE_PROVED_LOOPS 6.0 /* a raise may be undone until then */
+#define RATE_REST_WEIGHT 0.3
+#define RATE_DOWN_STALE_LOOPS 40.0 /* how long a DOWN is believed at first */
 
 enum rate_phase { PHASE_STARTUP, PHASE_DRAIN, PHASE_CRUISE, PHASE_DOWN, PHASE_UP, PHASE_FIXED };
 
@@ -61,6 +66,7 @@ struct rate_startup {
     double pacing_bps;
     double best_ratio;
     double first_bps;
+    bool remembered; /* the first rate comes from an earlier transfer */
     unsigned rests;
     struct rate_sample log[RATE_STARTUP_LOG]; /* ring */
     unsigned count;
@@ -77,6 +83,7 @@ struct rate_cycle {
     unsigned ladder;   /* large successes in a row */
     bool small;        /* the next UP is a small one */
     bool up_pending, down_pending, down_asked;
+    uint64_t asked_ns;
     uint64_t pending_id; /* the interval whose result is waited for */
     bool down_wanted;
     bool draining;   /* DOWN is to empty the queue, for the base RTT or to find competition */
