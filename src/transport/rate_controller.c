@@ -281,8 +281,10 @@ static double pacing_rate(const struct rate_controller *c)
     case PHASE_DRAIN:
         return c->base_bps * RATE_DRAIN_GAIN;
     default:
-        return c->base_bps * c->plan.gain * droop(c) * PACING_MARGIN;
+        break;
     }
+    bool at_limit = c->config.limit_bps != 0 && c->base_bps >= 0.999 * (double)c->config.limit_bps;
+    return c->base_bps * c->plan.gain * droop(c) * (at_limit ? 1 : PACING_MARGIN);
 }
 
 /* What may be unacknowledged: the path, the queue allowed, and what waits for an ack to be made or

@@ -11,7 +11,7 @@
 #define FOLLOW_MOST 0.03
 #define OWN_RAISE_LOOPS 3.0
 #define YIELDED 0.8   /* of the rate is left, and the queue is still there */
-#define OWN_SHARE 0.4 /* of what a drain should have emptied, had the queue been ours */
+#define OWN_SHARE 0.3 /* of what a drain should have emptied, had the queue been ours */
 #define DRAIN_EVERY_LOOPS 8.0
 #define FELL 0.85 /* of the believed rate is all that arrives */
 #define BASE_RTT_AGE_S 8.0

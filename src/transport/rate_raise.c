@@ -97,7 +97,9 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
         return;
     cycle->up_pending = false;
     double base = s->plan.base_bps, step = s->sent_bps / base - 1;
-    if (step < 0.02) { /* the sender could not, so nothing was learned */
+    if (step < 0.02) { /* the sender could not or the limit forbids it: nothing was learned */
+        if (c->config.limit_bps != 0 && base * s->plan.gain > (double)c->config.limit_bps)
+            rate_set_base(c, base * 1.02);
         rate_cruise_anew(c, now_ns);
         return;
     }

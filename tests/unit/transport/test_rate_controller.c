@@ -102,6 +102,64 @@ static void random_loss_does_not_slow_it(void **state)
     rate_controller_free(controller);
 }
 
+/* A policer: no queue, and the more is sent the more is lost. */
+static void loss_that_the_rate_makes_is_not_the_paths(void **state)
+{
+    (void)state;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 300e6, .loss = 0.02};
+    double sent = 0;
+    while (path.now_ns < 200 * RTT) {
+        uint64_t from = path.now_ns;
+        step(&path, controller);
+        if (from > 30 * RTT)
+            sent += (double)decision_of(controller).pacing_bps * (double)(path.now_ns - from);
+    }
+    sent /= (double)(path.now_ns - 30 * RTT);
+    assert_true(sent > 280e6 && sent < 320e6);
+    assert_true(rate_controller_ambient_loss(controller) < 0.04);
+    rate_controller_free(controller);
+}
+
+static void a_remembered_rate_is_tried_and_judged(void **state)
+{
+    (void)state;
+    struct rate_config config = {
+        .rtt_ns = RTT, .datagram_bytes = DATAGRAM, .remembered_bps = 1000000000, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    assert_in_range(decision_of(controller).pacing_bps, 740000000, 760000000);
+    struct ideal path = {.capacity_bps = 100e6}; /* the path is not what it was */
+    while (path.now_ns < 8 * RTT)
+        step(&path, controller);
+    assert_true(decision_of(controller).pacing_bps < 160000000);
+    rate_controller_free(controller);
+}
+
+/* Nothing was sent in an UP, so it is never closed: the next one must come all the same. */
+static void an_interval_that_never_closes_is_given_up(void **state)
+{
+    (void)state;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 100e6};
+    while (path.now_ns < 10 * RTT)
+        step(&path, controller);
+    unsigned raises = 0;
+    while (path.now_ns < 200 * RTT) {
+        rate_controller_begin_interval(controller, path.id, path.now_ns);
+        if (strcmp(rate_controller_phase(controller), "up") == 0) {
+            path.id++;
+            raises++;
+            path.now_ns += RTT;
+        } else {
+            step(&path, controller);
+        }
+    }
+    assert_true(raises >= 3);
+    rate_controller_free(controller);
+}
+
 static void limit_caps_the_rate(void **state)
 {
     (void)state;
@@ -113,7 +171,7 @@ static void limit_caps_the_rate(void **state)
         step(&path, controller);
         assert_true(decision_of(controller).pacing_bps <= 50000000);
     }
-    assert_true(decision_of(controller).pacing_bps >= 45000000);
+    assert_true(decision_of(controller).pacing_bps >= 49500000);
     rate_controller_free(controller);
 }
 
@@ -222,6 +280,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_at_25_mbit_and_grows),
         cmocka_unit_test(random_loss_does_not_slow_it),
+        cmocka_unit_test(loss_that_the_rate_makes_is_not_the_paths),
+        cmocka_unit_test(a_remembered_rate_is_tried_and_judged),
+        cmocka_unit_test(an_interval_that_never_closes_is_given_up),
         cmocka_unit_test(limit_caps_the_rate),
         cmocka_unit_test(fixed_paces_what_was_asked),
         cmocka_unit_test(fixed_breaks_when_under_half_arrives),
