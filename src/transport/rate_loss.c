@@ -12,7 +12,7 @@
 #define EXCESS_SHARED 0.002 /* with a rival in the queue */
 #define CUT_SHARED 0.7
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
-#define AMBIENT_MAX 0.25
+#define AMBIENT_MAX 0.5
 #define DOWN_STALE_LOOPS_MOST 160.0
 
 /* A DOWN goes low enough that all of the suspected loss would be gone if it were our doing. */

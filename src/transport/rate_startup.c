@@ -11,7 +11,7 @@
 #define GROWTH_QUEUED 2.0
 #define FOLLOWS 0.8 /* of the best delivered share seen */
 #define WINDOW_PACKETS_MIN 40.0
-#define RATIO_LIKELY 0.8 /* no path worth using loses more than a fifth at a low rate */
+#define RATIO_LIKELY 0.65 /* no path worth using loses more than a third at a low rate */
 #define REMEMBERED 0.75
 #define EVENTS_FEW 8.0
 
@@ -97,7 +97,7 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     double packets = 0, delivered = window_delivered(&c->startup, w);
     double loss = loss_below(&c->startup, 0.9 * delivered, &packets);
     if (packets >= WINDOW_PACKETS_MIN) {
-        c->ambient = rate_clamp(loss, 0, 0.25);
+        c->ambient = rate_clamp(loss, 0, 0.5);
         c->ambient_known = packets >= 2000;
     }
     if (queued)

@@ -108,6 +108,8 @@ const struct gate_cell gate_cells[] = {
      STEADY(21, 1),
      .share = 0.95,
      .lost_most = 0.075},
+    LOSS_CELL("loss-100m-40ms-30%", 100, 40, 0.30, 0, 0.85),
+    LOSS_CELL("loss-50m-100ms-20%", 50, 100, 0.20, 0, 0.90),
     /* Bursts. */
     LOSS_CELL("burst4-1g-100ms-10%", 1000, 100, 0.10, 4, 0.95),
     LOSS_CELL("burst16-1g-100ms-1%", 1000, 100, 0.01, 16, 0.95),
