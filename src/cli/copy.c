@@ -4,18 +4,21 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/channel_watch.h"
 #include "cli/commands.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/run_transfer.h"
+#include "cli/test_hook.h"
 #include "cli/version.h"
 #include "tree/sink.h"
 #include "tree/source.h"
 
 #define OPEN_TIMEOUT_NS (10 * NS_PER_S)
 #define REMOTE_END_NS (3 * NS_PER_S)
+#define INTERRUPTED_END_NS (500 * NS_PER_MS)
 
 struct copy {
     struct copy_options options;
@@ -25,6 +28,7 @@ struct copy {
     struct bootstrap_start start;
     struct report *report;
     const volatile int *stop;
+    struct channel_watch watch;
 };
 
 /* ---- what is asked for ---- */
@@ -108,7 +112,7 @@ static bool start_remote(struct copy *copy, struct error *error)
         return false;
     if (!ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, error))
         return false;
-    if (copy->channel.address_count == 0)
+    if (copy->channel.addresses.count == 0)
         return error_set(error, ERROR_UNREACHABLE,
                          "%s is reached through a jump host and has no public address, so no UDP "
                          "can go there",
@@ -117,16 +121,21 @@ static bool start_remote(struct copy *copy, struct error *error)
 }
 
 /* Adds what a user can do about it. */
-static void advise(const struct copy *copy, struct error *error)
+static void advise(const struct copy *copy, int ssh_status, struct error *error)
 {
-    if (error->kind != ERROR_UNREACHABLE)
-        return;
     struct error plain = *error;
     error_clear(error);
-    error_set(error, ERROR_UNREACHABLE,
-              "%s: open UDP ports %u-%u on %s (or name open ones with "
-              "--udp-ports)",
-              plain.text, copy->options.first_port, copy->options.last_port, copy->options.host);
+    if (plain.kind == ERROR_UNREACHABLE)
+        error_set(error, plain.kind,
+                  "%s: open UDP ports %u-%u on %s (or name open ones with --udp-ports)", plain.text,
+                  copy->options.first_port, copy->options.last_port, copy->options.host);
+    else if (plain.kind == ERROR_PEER_LOST && ssh_status > 0)
+        error_set(error, plain.kind, "%s (petrel on %s ended with status %d); run the same again",
+                  plain.text, copy->options.host, ssh_status);
+    else if (plain.kind == ERROR_PEER_LOST)
+        error_set(error, plain.kind, "%s; run the same again", plain.text);
+    else
+        *error = plain;
 }
 
 static bool run(struct copy *copy, struct transfer_progress *progress, char *hint,
@@ -140,31 +149,34 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                             .open_context = copy,
                                             .on_event = report_event,
                                             .event_context = copy->report},
-                               .driver = {.candidate_count = copy->channel.address_count,
+                               .driver = {.candidate_count = copy->channel.addresses.count,
                                           .lanes = options->lanes,
                                           .limit_bps = options->limit_bps,
                                           .open_timeout_ns = OPEN_TIMEOUT_NS,
                                           .stop = copy->stop,
-                                          .watch_fd = -1},
+                                          .watch_fd = copy->channel.from_remote,
+                                          .on_watch = channel_watch_read,
+                                          .watch_context = &copy->watch},
                                .on_tick = report_tick,
-                               .tick_context = copy->report};
+                               .tick_context = copy->report,
+                               .should_give_up = channel_watch_is_over,
+                               .give_up_context = &copy->watch,
+                               .give_up_text = "the SSH session ended before the copy did"};
     memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
-    memcpy(run.driver.candidates, copy->channel.addresses, sizeof(run.driver.candidates));
+    _Static_assert(sizeof(run.driver.candidates) == sizeof(copy->channel.addresses.list), "");
+    memcpy(run.driver.candidates, copy->channel.addresses.list, sizeof(run.driver.candidates));
     wipe(copy->start.secret, START_SECRET_SIZE);
+    run.flip = test_hook_flip(&run.flip_after);
     bool good = transfer_run(&run, progress, hint, hint_capacity, error);
     wipe(run.driver.secret, START_SECRET_SIZE);
     return good;
 }
 
-static int finish(struct copy *copy, const struct transfer_progress *progress,
-                  const struct error *error, const char *hint)
+/* A sender that missed the receiver's last word may take its exit status for it. */
+static bool is_confirmed(const struct copy *copy, const struct error *error, int ssh_status)
 {
-    int code = exit_code_of(error->kind);
-    if (error->kind == ERROR_NONE && progress->files_failed > 0)
-        code = EXIT_PARTIAL;
-    report_end(copy->report, progress, error, hint, code);
-    return code;
+    return copy->options.push && error->kind == ERROR_PEER_LOST && ssh_status == EXIT_OK;
 }
 
 static int copy_files(struct copy *copy)
@@ -172,12 +184,17 @@ static int copy_files(struct copy *copy)
     struct error error = {0};
     struct transfer_progress progress = {0};
     char hint[256] = "";
-    bool good = prepare(copy, &error) && start_remote(copy, &error);
-    copy->stop = interrupt_watch();
-    if (good && !run(copy, &progress, hint, sizeof(hint), &error))
-        advise(copy, &error);
-    ssh_close(&copy->channel, REMOTE_END_NS);
-    return finish(copy, &progress, &error, hint);
+    bool started = prepare(copy, &error) && start_remote(copy, &error);
+    if (started)
+        run(copy, &progress, hint, sizeof(hint), &error);
+    int status = ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
+    if (started && is_confirmed(copy, &error, status))
+        error_clear(&error);
+    advise(copy, status, &error);
+    int code = error.kind != ERROR_NONE ? exit_code_of(error.kind)
+                                        : report_exit_code(copy->report, &progress);
+    report_end(copy->report, &progress, &error, hint, code);
+    return code;
 }
 
 int command_copy(int argc, char **argv)
@@ -185,10 +202,12 @@ int command_copy(int argc, char **argv)
     struct copy copy = {.channel = {.to_remote = -1, .from_remote = -1}};
     struct error error = {0};
     uint64_t started_ns = driver_now();
+    copy.stop = interrupt_watch();
     if (!copy_options_parse(&copy.options, argc, argv, &error)) {
         fprintf(stderr, "petrel: %s\n", error.text);
         return EXIT_USAGE;
     }
+    copy.options.ssh.stop = copy.stop;
     if (copy.options.help || copy.options.version) {
         if (copy.options.version)
             printf("petrel %s\n", PETREL_VERSION);

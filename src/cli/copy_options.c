@@ -201,6 +201,7 @@ static bool pass_flags(struct copy_options *options, struct error *error)
         return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
     if (options->ipv4 && options->ipv6)
         return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
+    options->ssh.family = options->ipv4 ? 4 : options->ipv6 ? 6 : 0;
     return (!options->ipv4 || pass(options, "-4", NULL, error)) &&
            (!options->ipv6 || pass(options, "-6", NULL, error)) &&
            (!options->batch || pass(options, "-oBatchMode=yes", NULL, error));

@@ -26,3 +26,22 @@ int exit_code_of(enum error_kind kind)
     };
     return kind < ERROR_KIND_COUNT ? codes[kind] : EXIT_PROTOCOL;
 }
+
+void failures_add(struct failures *failures, enum error_kind kind)
+{
+    if (failures->count++ == 0)
+        failures->kind = kind;
+    failures->mixed = failures->mixed || failures->kind != kind;
+    failures->verify = failures->verify || kind == ERROR_VERIFY;
+}
+
+int exit_code_of_failures(const struct failures *failures, uint64_t others)
+{
+    if (failures->verify)
+        return EXIT_VERIFY;
+    if (failures->count == 0 || failures->mixed)
+        return EXIT_PARTIAL;
+    if (failures->kind == ERROR_CHANGED)
+        return EXIT_VANISHED;
+    return others == 0 ? exit_code_of(failures->kind) : EXIT_PARTIAL;
+}

@@ -2,6 +2,8 @@
 #ifndef PETREL_CLI_EXIT_CODE_H
 #define PETREL_CLI_EXIT_CODE_H
 
+#include <stdint.h>
+
 #include "base/error.h"
 
 enum exit_code {
@@ -28,5 +30,18 @@ enum exit_code {
 };
 
 int exit_code_of(enum error_kind kind);
+
+/* Single files that failed in a copy that went on. */
+struct failures {
+    uint64_t count;
+    enum error_kind kind; /* the first one's */
+    bool mixed;           /* there were others */
+    bool verify;          /* one of them was ERROR_VERIFY */
+};
+
+void failures_add(struct failures *failures, enum error_kind kind);
+/* `others`: files that were copied or skipped. When nothing but failures of one kind came of the
+ * copy it ends as that failure would. */
+int exit_code_of_failures(const struct failures *failures, uint64_t others);
 
 #endif

@@ -1,8 +1,11 @@
-/* SIGINT, SIGTERM and SIGHUP as a counter: 1 asks to stop politely, 2 to stop at once. */
+/* SIGINT, SIGTERM and SIGHUP as a counter: 1 asks to stop politely, 2 to stop at once. The third
+ * ends the process where it stands. */
 #ifndef PETREL_CLI_INTERRUPT_H
 #define PETREL_CLI_INTERRUPT_H
 
-/* Installs the handlers and returns the counter that they raise. SIGPIPE is ignored from now on. */
+/* Installs the handlers and returns the counter that they raise. System calls that wait are
+ * interrupted. SIGPIPE is ignored from now on. Signals that the caller's caller ignored (nohup)
+ * stay ignored. */
 const volatile int *interrupt_watch(void);
 
 #endif

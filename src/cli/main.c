@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/copy_options.h"
@@ -57,8 +59,9 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* A first word that is nearly a command, and no file or remote name, is a mistyped command. */
-static const char *mistyped(int argc, char **argv)
+/* A first word that is nearly a command, and neither a file here nor a remote name, is a mistyped
+ * command; else it is a source, for the word copy may be left out. */
+static const char *mistyped(const char *word)
 {
     const char *names[COMMAND_COUNT + 1];
     size_t count = 0;
@@ -67,13 +70,26 @@ static const char *mistyped(int argc, char **argv)
             names[count++] = commands[i].name;
     }
     names[count] = NULL;
-    if (argc > 2 && strpbrk(argv[1], ":/.") != NULL)
+    if (strpbrk(word, ":/") != NULL || word[0] == '-' || access(word, F_OK) == 0)
         return NULL;
-    return nearest_name(argv[1], names);
+    return nearest_name(word, names);
+}
+
+/* A file opened in the place of a closed stdin, stdout or stderr would be read or written by
+ * mistake. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
 }
 
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     if (argc < 2) {
         command_help(argc, argv);
         return EXIT_USAGE;
@@ -85,10 +101,12 @@ int main(int argc, char **argv)
         return command_version(argc, argv);
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return command_help(argc, argv);
-    const char *near =
-        argv[1][0] != '-' && argc < 4 && strchr(argv[1], ':') == NULL ? mistyped(argc, argv) : NULL;
-    if (near != NULL && argc < 3) {
-        fprintf(stderr, "petrel: there is no command %s; did you mean petrel %s?\n", argv[1], near);
+    const char *near = mistyped(argv[1]);
+    if (near != NULL) {
+        fprintf(stderr,
+                "petrel: there is no command %s, nor a file of that name; did you mean "
+                "petrel %s?\n",
+                argv[1], near);
         return EXIT_USAGE;
     }
     return command_copy(argc, argv);

@@ -8,20 +8,21 @@
 
 #include "base/units.h"
 #include "cli/bootstrap.h"
+#include "cli/channel_watch.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/run_transfer.h"
+#include "cli/test_hook.h"
 #include "cli/version.h"
 #include "tree/sink.h"
 #include "tree/source.h"
 
 #define SECRET_LIFE_NS (60 * NS_PER_S)
-#define CHANNEL_GRACE_NS (3 * NS_PER_S)
 
 struct remote {
     struct bootstrap_start start;
-    uint64_t channel_ended_ns; /* 0: still open */
+    struct channel_watch watch;
 };
 
 static bool read_line(char *line, size_t capacity)
@@ -80,23 +81,6 @@ static bool open_storage(void *context, const struct transfer_request *request,
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
 }
 
-static bool on_channel(void *context, int fd)
-{
-    struct remote *remote = context;
-    char bytes[256];
-    if (read(fd, bytes, sizeof(bytes)) > 0)
-        return true;
-    remote->channel_ended_ns = driver_now();
-    return false;
-}
-
-static bool channel_is_gone(void *context)
-{
-    const struct remote *remote = context;
-    return remote->channel_ended_ns != 0 &&
-           driver_now() > remote->channel_ended_ns + CHANNEL_GRACE_NS;
-}
-
 static bool answer(const struct udp_listener *listener)
 {
     struct bootstrap_answer answer = {.port = udp_listener_port(listener),
@@ -123,15 +107,16 @@ static int serve(struct remote *remote, struct udp_listener *listener)
                    .open_timeout_ns = SECRET_LIFE_NS,
                    .stop = interrupt_watch(),
                    .watch_fd = STDIN_FILENO,
-                   .on_watch = on_channel,
-                   .watch_context = remote},
-        .should_give_up = channel_is_gone,
-        .give_up_context = remote,
+                   .on_watch = channel_watch_read,
+                   .watch_context = &remote->watch},
+        .should_give_up = channel_watch_is_over,
+        .give_up_context = &remote->watch,
         .give_up_text = "the SSH session ended"};
     memcpy(run.driver.secret, remote->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, remote->start.session_id, SESSION_ID_SIZE);
     wipe(remote->start.secret, START_SECRET_SIZE);
     struct transfer_progress progress;
+    run.flip = test_hook_flip(&run.flip_after);
     bool good = transfer_run(&run, &progress, NULL, 0, &error);
     wipe(run.driver.secret, START_SECRET_SIZE);
     if (!good)
@@ -143,7 +128,7 @@ int command_remote(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    struct remote remote = {.channel_ended_ns = 0};
+    struct remote remote = {.watch = {0}};
     struct error error = {0};
     char line[BOOTSTRAP_LINE_MAX];
     if (!read_line(line, sizeof(line)))

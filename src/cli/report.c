@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cli/event_log.h"
+#include "cli/exit_code.h"
 #include "cli/progress_line.h"
 #include "cli/summary.h"
 #include "net/driver.h"
@@ -19,7 +20,8 @@ struct report {
     struct progress_line line;
     struct event_log *log;    /* NULL: none */
     struct summary_file only; /* the one file, while there is no second */
-    uint64_t files, bytes;    /* done, or of a dry run: that would be sent */
+    struct failures failures;
+    uint64_t files, bytes; /* done, or of a dry run: that would be sent */
 };
 
 struct report *report_new(const struct report_options *options, struct error *error)
@@ -95,6 +97,7 @@ void report_event(void *context, const struct transfer_event *event)
             report_line(report, "%s is already there", name);
         break;
     case TRANSFER_FILE_FAILED:
+        failures_add(&report->failures, event->error.kind);
         report_line(report, "%s: %s", name, text);
         break;
     case TRANSFER_NOTE:
@@ -131,6 +134,24 @@ static void print_summary(struct report *report, const struct transfer_progress 
     }
 }
 
+static uint64_t good_files(const struct transfer_progress *progress)
+{
+    return progress->files_done + progress->files_skipped;
+}
+
+int report_exit_code(const struct report *report, const struct transfer_progress *progress)
+{
+    if (report->failures.count == 0 && progress->files_failed == 0)
+        return EXIT_OK;
+    return exit_code_of_failures(&report->failures, good_files(progress));
+}
+
+/* Of a single file that failed all is said by its own line. */
+static bool has_summary(const struct report *report, const struct transfer_progress *progress)
+{
+    return !report->options.quiet && (good_files(progress) > 0 || report->failures.count != 1);
+}
+
 void report_end(struct report *report, const struct transfer_progress *progress,
                 const struct error *error, const char *hint, int exit_code)
 {
@@ -139,7 +160,7 @@ void report_end(struct report *report, const struct transfer_progress *progress,
     if (error->kind != ERROR_NONE) {
         char text[sizeof(error->text)];
         report_line(report, "%s", display_name(text, sizeof(text), error->text));
-    } else if (!report->options.quiet) {
+    } else if (has_summary(report, progress)) {
         print_summary(report, progress, command_ns);
     }
     if (hint[0] != '\0' && !report->options.quiet)

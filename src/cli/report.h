@@ -26,6 +26,8 @@ void report_free(struct report *report);
 void report_event(void *context, const struct transfer_event *event);
 void report_tick(void *context, const struct transfer_progress *progress);
 
+/* The exit code of a copy that went to its end: 0, or what its failed files make of it. */
+int report_exit_code(const struct report *report, const struct transfer_progress *progress);
 /* The end: summary, or the error. `hint` is "" or a line of advice. */
 void report_end(struct report *report, const struct transfer_progress *progress,
                 const struct error *error, const char *hint, int exit_code);

@@ -11,7 +11,10 @@ struct runner {
     pthread_mutex_t lock;
     pthread_cond_t work_came;
     bool has_work;
-    bool gave_up;
+    bool attached, gave_up;
+    /* What the driver obeys: the caller's counter, or 2 once the run is given up (in the opening
+     * there is no session yet that could be ended politely). */
+    volatile int stop;
 };
 
 /* ---- the disk thread ---- */
@@ -54,6 +57,7 @@ static void *disk_thread(void *context)
 static void attach(void *context, struct session *session, uint64_t now_ns)
 {
     struct runner *runner = context;
+    runner->attached = true;
     transfer_attach(runner->transfer, session, now_ns);
 }
 
@@ -85,10 +89,15 @@ static void tick(void *context, uint64_t now_ns)
 {
     struct runner *runner = context;
     struct transfer_run *run = runner->run;
+    int asked = run->driver.stop != NULL ? *run->driver.stop : 0;
+    if (runner->stop < asked)
+        runner->stop = asked;
     if (!runner->gave_up && run->should_give_up != NULL &&
         run->should_give_up(run->give_up_context)) {
         runner->gave_up = true;
         transfer_abort(runner->transfer, ERROR_PEER_LOST, run->give_up_text, now_ns);
+        if (!runner->attached)
+            runner->stop = 2;
     }
     if (run->on_tick == NULL)
         return;
@@ -103,6 +112,7 @@ static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struc
 {
     struct transfer_run *run = runner->run;
     struct driver_config config = run->driver;
+    config.stop = &runner->stop;
     config.client = run->transfer.client;
     config.role = run->transfer.role;
     config.initial_credit = transfer_initial_credit(runner->transfer);
@@ -114,6 +124,7 @@ static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struc
                                          .tick = tick,
                                          .interrupt = interrupt};
     runner->driver = driver_new(&config, error);
+    wipe(config.secret, sizeof(config.secret));
     if (runner->driver == NULL)
         return false;
     struct work *work = transfer_work(runner->transfer);

@@ -77,8 +77,24 @@ static bool make_pipe(int ends[2], struct error *error)
     return true;
 }
 
-bool ssh_spawn(const struct ssh_words *words, int input, pid_t *pid, int *to, int *from,
-               struct error *error)
+/* Our own ignored SIGPIPE is no business of ssh's. */
+static int spawn(const struct ssh_words *words, posix_spawn_file_actions_t *actions, pid_t *pid)
+{
+    posix_spawnattr_t attributes;
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+    int failed = posix_spawnp(pid, words->words[0], actions, &attributes,
+                              (char *const *)words->words, environ);
+    posix_spawnattr_destroy(&attributes);
+    return failed;
+}
+
+bool ssh_spawn(const struct ssh_words *words, int input, bool silent, pid_t *pid, int *to,
+               int *from, struct error *error)
 {
     int in[2] = {-1, -1}, out[2];
     if (input < 0 && !make_pipe(in, error))
@@ -92,8 +108,9 @@ bool ssh_spawn(const struct ssh_words *words, int input, pid_t *pid, int *to, in
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, input >= 0 ? input : in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    int failed =
-        posix_spawnp(pid, words->words[0], &actions, NULL, (char *const *)words->words, environ);
+    if (silent)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    int failed = spawn(words, &actions, pid);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     if (in[0] >= 0)
@@ -122,6 +139,8 @@ static void take_fact(struct ssh_facts *facts, char *line)
     else if ((strcmp(line, "proxyjump") == 0 || strcmp(line, "proxycommand") == 0) &&
              strcmp(value, "none") != 0)
         facts->jumped = true;
+    else if (strcmp(line, "addressfamily") == 0)
+        facts->family = strcmp(value, "inet") == 0 ? 4 : strcmp(value, "inet6") == 0 ? 6 : 0;
 }
 
 void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host)
@@ -136,7 +155,7 @@ void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const
     pid_t pid;
     int to, from;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool started = nothing >= 0 && ssh_spawn(&words, nothing, &pid, &to, &from, &error);
+    bool started = nothing >= 0 && ssh_spawn(&words, nothing, true, &pid, &to, &from, &error);
     ssh_words_release(&words);
     if (nothing >= 0)
         close(nothing);

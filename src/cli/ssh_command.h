@@ -18,13 +18,16 @@ bool ssh_words_build(struct ssh_words *words, const struct ssh_options *options,
 bool ssh_words_add(struct ssh_words *words, const char *word);
 void ssh_words_release(struct ssh_words *words);
 
-/* Spawns with pipes on stdin (unless input is given) and stdout; stderr stays the user's. */
-bool ssh_spawn(const struct ssh_words *words, int input, pid_t *pid, int *to, int *from,
-               struct error *error);
+/* Spawns with pipes on stdin (unless `input` is a descriptor) and stdout; stderr stays the user's,
+ * unless `silent`. */
+bool ssh_spawn(const struct ssh_words *words, int input, bool silent, pid_t *pid, int *to,
+               int *from, struct error *error);
 
-/* What `ssh -G` says of the host; "" where it does not know. With -e, the host itself. */
+/* What `ssh -G` says of the host. Where it cannot be asked (-e, another program): the host itself.
+ */
 struct ssh_facts {
     char hostname[256];
+    uint8_t family; /* 4 or 6 where only that is allowed, else 0 */
     bool jumped;
 };
 void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host);

@@ -1,7 +1,7 @@
 #include "cli/ssh_start.h"
 
 #include <errno.h>
-#include <netdb.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,9 @@
 #include "cli/ssh_command.h"
 #include "transport/limits.h"
 
+#define NAP_NS (5 * NS_PER_MS)
+#define END_NS NS_PER_S /* for ssh to end once its output has, or it was asked to */
+
 /* Runs where the non-interactive PATH lacks petrel: sh, because the login shell may be anything.
  * No single quote, exclamation mark or newline inside, for csh's and fish's sake. */
 #define REMOTE_SEARCH                                                                              \
@@ -24,33 +27,32 @@
 
 /* ---- the answer ---- */
 
-static bool explain_end(int status, const char *host, const struct answer_search *search,
-                        struct error *error)
+/* ssh itself fails with 255, a shell that finds no such command with 127 or 126. */
+static bool explain_end(int status, const struct ssh_options *options, const char *host,
+                        const struct answer_search *search, struct error *error)
 {
-    if (status == 255)
+    if (status == 255 && search->noise[0] == '\0')
         return error_set(error, ERROR_SSH,
-                         "ssh could not start a session on %s (its own message "
-                         "stands above); try: ssh %s true",
+                         "ssh could not start a session on %s (its own message stands above); try: "
+                         "ssh %s true",
                          host, host);
-    if (status == 127 || status == 126)
-        return error_set(error, ERROR_NO_REMOTE, "petrel could not be run on %s", host);
+    if ((status == 127 || status == 126) && options->remote_petrel != NULL)
+        return error_set(error, ERROR_NO_REMOTE,
+                         "'%s' cannot be run on %s; look at --remote-petrel there",
+                         options->remote_petrel, host);
     if (search->noise[0] != '\0')
-        return error_set(error, ERROR_NO_REMOTE, "%s did not start petrel; it said instead: %s",
-                         host, search->noise);
+        return error_set(error, ERROR_NO_REMOTE,
+                         "petrel did not start on %s, which said instead: %s; try: ssh %s petrel "
+                         "version",
+                         host, search->noise, host);
     return error_set(error, ERROR_NO_REMOTE,
-                     "%s closed the connection before petrel answered "
-                     "(exit status %d)",
-                     host, status);
+                     "petrel did not start on %s (exit status %d); try: ssh %s petrel version",
+                     host, status, host);
 }
 
-static int wait_for(pid_t pid)
+static int status_of(int raw)
 {
-    int status;
-    while (waitpid(pid, &status, 0) < 0) {
-        if (errno != EINTR)
-            return -1;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
 }
 
 static bool check_version(const struct bootstrap_answer *answer, const char *host,
@@ -67,26 +69,78 @@ static bool check_version(const struct bootstrap_answer *answer, const char *hos
         own.highest, host);
 }
 
+static void close_end(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+int ssh_close(struct ssh_channel *channel, uint64_t wait_ns)
+{
+    close_end(&channel->to_remote);
+    int status = -1;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    uint64_t waited_ns = 0;
+    while (channel->pid > 0) {
+        int raw;
+        pid_t ended = waitpid(channel->pid, &raw, WNOHANG);
+        if (ended == channel->pid || (ended < 0 && errno != EINTR)) {
+            status = ended > 0 && waited_ns <= wait_ns ? status_of(raw) : -1;
+            channel->pid = 0;
+            break;
+        }
+        if (waited_ns == wait_ns / NAP_NS * NAP_NS)
+            kill(channel->pid, SIGTERM);
+        else if (waited_ns == wait_ns / NAP_NS * NAP_NS + END_NS)
+            kill(channel->pid, SIGKILL);
+        nanosleep(&nap, NULL);
+        waited_ns += NAP_NS;
+    }
+    close_end(&channel->from_remote);
+    return status;
+}
+
+static bool is_stopped(const struct ssh_options *options)
+{
+    return options->stop != NULL && *options->stop > 0;
+}
+
+/* One byte of the far end's output: 1, or 0 at its end or when we are to stop. */
+static int read_byte(const struct ssh_channel *channel, const struct ssh_options *options,
+                     char *byte)
+{
+    struct pollfd waits = {.fd = channel->from_remote, .events = POLLIN};
+    while (!is_stopped(options)) {
+        /* A signal may come just before the wait: so none is long. */
+        if (poll(&waits, 1, 100) <= 0)
+            continue;
+        ssize_t got = read(channel->from_remote, byte, 1);
+        if (got >= 0 || errno != EINTR)
+            return got == 1;
+    }
+    return 0;
+}
+
 /* Reads byte by byte: what follows the answer belongs to somebody else. */
-static bool read_answer(struct ssh_channel *channel, const char *host, struct error *error)
+static bool read_answer(struct ssh_channel *channel, const struct ssh_options *options,
+                        const char *host, struct error *error)
 {
     struct answer_search search = {.length = 0};
     char byte;
-    for (;;) {
-        ssize_t got = read(channel->from_remote, &byte, 1);
-        if (got == 1 && answer_search_take(&search, byte))
-            break;
-        if (got == 1 || (got < 0 && errno == EINTR))
+    while (read_byte(channel, options, &byte)) {
+        if (!answer_search_take(&search, byte))
             continue;
-        answer_search_end(&search);
-        int status = wait_for(channel->pid);
-        channel->pid = 0;
-        return explain_end(status, host, &search, error);
-    }
-    struct error said = {0};
-    if (!bootstrap_read_answer(&channel->answer, search.line, &said))
+        struct error said = {0};
+        if (bootstrap_read_answer(&channel->answer, search.line, &said))
+            return check_version(&channel->answer, host, error);
         return error_set(error, said.kind, "%s: %s", host, said.text);
-    return check_version(&channel->answer, host, error);
+    }
+    answer_search_end(&search);
+    int status = ssh_close(channel, is_stopped(options) ? 0 : END_NS);
+    if (is_stopped(options))
+        return error_set(error, ERROR_INTERRUPTED, "interrupted");
+    return explain_end(status, options, host, &search, error);
 }
 
 static bool write_all(int fd, const char *bytes, size_t size)
@@ -103,62 +157,18 @@ static bool write_all(int fd, const char *bytes, size_t size)
     return true;
 }
 
-/* ---- where the far end may be ---- */
-
-static bool is_public(const struct address *address)
-{
-    const uint8_t *b = address->bytes;
-    if (address->family == 4)
-        return b[0] != 10 && b[0] != 127 && b[0] != 0 && !(b[0] == 172 && (b[1] & 0xf0) == 16) &&
-               !(b[0] == 192 && b[1] == 168) && !(b[0] == 169 && b[1] == 254) &&
-               !(b[0] == 100 && (b[1] & 0xc0) == 64);
-    return (b[0] & 0xe0) == 0x20;
-}
-
-static void add_address(struct ssh_channel *channel, const struct address *address)
-{
-    if (channel->address_count == 16 || (channel->jumped && !is_public(address)))
-        return;
-    for (unsigned i = 0; i < channel->address_count; i++) {
-        if (address_equal(&channel->addresses[i], address))
-            return;
-    }
-    channel->addresses[channel->address_count++] = *address;
-}
-
-static void add_sockaddr(struct ssh_channel *channel, const struct sockaddr *from, uint16_t port)
-{
-    struct address address = {.port = port};
-    if (from->sa_family == AF_INET) {
-        address.family = 4;
-        memcpy(address.bytes, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
-    } else if (from->sa_family == AF_INET6) {
-        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)(const void *)from;
-        address.family = 6;
-        memcpy(address.bytes, &six->sin6_addr, 16);
-        address.scope = six->sin6_scope_id;
-    } else {
-        return;
-    }
-    add_address(channel, &address);
-}
-
-static void resolve(struct ssh_channel *channel, const char *name, int flags)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = flags}, *found = NULL;
-    if (name[0] == '\0' || getaddrinfo(name, NULL, &hints, &found) != 0)
-        return;
-    for (struct addrinfo *at = found; at != NULL; at = at->ai_next)
-        add_sockaddr(channel, at->ai_addr, channel->answer.port);
-    freeaddrinfo(found);
-}
-
-static void collect_addresses(struct ssh_channel *channel, const struct ssh_facts *facts)
+static void collect_addresses(struct ssh_channel *channel, const struct ssh_options *options,
+                              const struct ssh_facts *facts)
 {
     channel->jumped = facts->jumped;
-    resolve(channel, channel->answer.address, AI_NUMERICHOST);
-    if (!facts->jumped || channel->address_count == 0)
-        resolve(channel, facts->hostname, 0);
+    channel->addresses =
+        (struct far_addresses){.port = channel->answer.port,
+                               .family = options->family != 0 ? options->family : facts->family,
+                               .public_only = facts->jumped};
+    far_addresses_add(&channel->addresses, channel->answer.address, true);
+    /* A name that only the jump host can resolve may be somebody else's here. */
+    if (!facts->jumped || channel->addresses.count == 0)
+        far_addresses_add(&channel->addresses, facts->hostname, false);
 }
 
 /* ---- start and end ---- */
@@ -179,8 +189,8 @@ static bool spawn_remote(struct ssh_channel *channel, const struct ssh_options *
     }
     bool good =
         ssh_words_add(&words, remote) || error_set(error, ERROR_USAGE, "too many options for ssh");
-    good = good &&
-           ssh_spawn(&words, -1, &channel->pid, &channel->to_remote, &channel->from_remote, error);
+    good = good && ssh_spawn(&words, -1, false, &channel->pid, &channel->to_remote,
+                             &channel->from_remote, error);
     ssh_words_release(&words);
     return good;
 }
@@ -198,74 +208,12 @@ bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, c
         struct ssh_facts facts;
         write_all(channel->to_remote, line, length); /* a failure shows in the answer */
         ssh_facts(&facts, options, host);
-        good = read_answer(channel, host, error);
+        good = read_answer(channel, options, host, error);
         if (good)
-            collect_addresses(channel, &facts);
+            collect_addresses(channel, options, &facts);
     }
     wipe(line, sizeof(line));
     if (!good)
         ssh_close(channel, NS_PER_S);
     return good;
-}
-
-static void close_end(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
-
-int ssh_close(struct ssh_channel *channel, uint64_t wait_ns)
-{
-    close_end(&channel->to_remote);
-    int status = -1;
-    const struct timespec nap = {.tv_nsec = 5 * 1000 * 1000};
-    for (uint64_t waited = 0; channel->pid > 0; waited += 5 * NS_PER_MS) {
-        int raw;
-        pid_t ended = waitpid(channel->pid, &raw, WNOHANG);
-        if (ended == channel->pid) {
-            status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-            channel->pid = 0;
-        } else if (waited >= wait_ns) {
-            kill(channel->pid, SIGTERM);
-            wait_for(channel->pid);
-            channel->pid = 0;
-        } else {
-            nanosleep(&nap, NULL);
-        }
-    }
-    close_end(&channel->from_remote);
-    return status;
-}
-
-int ssh_run(const struct ssh_options *options, const char *host, const char *command, int input,
-            char *output, size_t capacity, struct error *error)
-{
-    struct ssh_words words;
-    pid_t pid;
-    int to = -1, from = -1;
-    if (!ssh_words_build(&words, options, host, NULL, error))
-        return -1;
-    bool good = ssh_words_add(&words, command) && ssh_spawn(&words, input, &pid, &to, &from, error);
-    ssh_words_release(&words);
-    if (!good)
-        return -1;
-    if (to >= 0)
-        close(to);
-    size_t length = 0;
-    char spare[256];
-    for (;;) {
-        bool full = length + 1 >= capacity;
-        ssize_t got = full ? read(from, spare, sizeof(spare))
-                           : read(from, output + length, capacity - 1 - length);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            break;
-        if (!full)
-            length += (size_t)got;
-    }
-    output[length] = '\0';
-    close(from);
-    return wait_for(pid);
 }

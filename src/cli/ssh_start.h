@@ -9,8 +9,8 @@
 
 #include <sys/types.h>
 
-#include "base/address.h"
 #include "cli/bootstrap.h"
+#include "cli/far_addresses.h"
 #include "cli/options.h"
 
 struct ssh_options {
@@ -19,27 +19,25 @@ struct ssh_options {
     const char *port;          /* -P */
     struct option_list passed; /* further options for ssh, ready to pass on: "-i", "FILE", ... */
     const char *remote_petrel; /* --remote-petrel; NULL: petrel, searched in the usual places */
+    uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
+    const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */
 };
 
 struct ssh_channel {
     pid_t pid;
     int to_remote, from_remote; /* the far end's stdin and stdout; -1 when closed */
     struct bootstrap_answer answer;
-    bool jumped; /* through a jump host or proxy command */
-    struct address addresses[16];
-    unsigned address_count; /* candidates for UDP, best first */
+    bool jumped;                    /* through a jump host or proxy command */
+    struct far_addresses addresses; /* candidates for UDP, best first */
 };
 
 /* Starts ssh, sends the start line and waits for the answer; as long as ssh waits for its user.
- * ERROR_SSH when ssh failed, ERROR_NO_REMOTE when petrel is not there, or what the far end said. */
+ * ERROR_SSH when ssh failed, ERROR_NO_REMOTE when petrel is not there, ERROR_VERSION,
+ * ERROR_INTERRUPTED, or what the far end said. SIGPIPE has to be ignored (interrupt_watch). */
 bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
                const struct bootstrap_start *start, struct error *error);
 /* Closes the channel and waits for ssh, at most `wait_ns`, then ends it. Returns ssh's exit status,
- * -1 if it had to be ended. */
+ * -1 if there is none to tell: it had to be ended, or never ran. */
 int ssh_close(struct ssh_channel *channel, uint64_t wait_ns);
-/* Runs a command over there with its stdin fed from `input` (a descriptor, or -1) and its output
- * collected; for install and uninstall. Returns the exit status. */
-int ssh_run(const struct ssh_options *options, const char *host, const char *command, int input,
-            char *output, size_t capacity, struct error *error);
 
 #endif

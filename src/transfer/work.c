@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "transfer/seam.h"
+#include "tree/pack.h"
 
 #define RING_SIZE (256u * 1024u)
 #define REPORT_TAIL_MAX (REQUEST_PATH_LIMIT + 1 + sizeof((struct error *)0)->text)
@@ -130,18 +131,37 @@ void work_set_flip(struct work *work, enum flip_place place, uint32_t after)
         work->flip_disk = flip;
 }
 
-/* The last byte of a packed block is content where the block ends in a file; the middle of it may
- * be an entry. */
+/* A byte of a file's content in a block; NULL where it holds entries only. */
+static uint8_t *content_byte(uint8_t *bytes, uint32_t length, bool packed)
+{
+    if (!packed)
+        return length > 0 ? bytes + length / 2 : NULL;
+    struct pack_reader pack;
+    struct entry entry;
+    struct error error = {0};
+    uint8_t *found = NULL;
+    if (!pack_open(&pack, bytes, length, UINT32_MAX, &error))
+        return NULL;
+    while (pack_next(&pack, &entry, &error) == PACK_ENTRY) {
+        if (entry.kind == ENTRY_FILE && entry.bytes != NULL && entry.size > 0)
+            found = bytes + (entry.bytes - bytes) + entry.size / 2;
+    }
+    return found;
+}
+
 static void flip_once(struct flip *flip, enum flip_place place, uint8_t *bytes, uint32_t length,
                       bool packed)
 {
-    if (flip->place != place || length == 0)
+    if (flip->place != place)
+        return;
+    uint8_t *byte = content_byte(bytes, length, packed);
+    if (byte == NULL)
         return;
     if (flip->after > 0) {
         flip->after--;
         return;
     }
-    bytes[packed ? length - 1 : length / 2] ^= 0x10;
+    *byte ^= 0x10;
     flip->place = FLIP_NONE;
 }
 

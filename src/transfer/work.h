@@ -44,9 +44,10 @@ enum work_result work_step(struct work *work);
 void work_set_wakers(struct work *work, void (*wake_disk)(void *), void *disk_context,
                      void (*wake_network)(void *), void *network_context);
 
-/* Test hook: flips one byte at a named place ("reader": after hashing, before sending; "pool": in a
- * received block before it is hashed; "write": before writing), once, after `after` blocks. Each
- * must end as a verification failure. Set before threads start. */
+/* Test hook: flips one byte of a file's content at a named place ("reader": after hashing, before
+ * sending; "pool": in a received block before it is hashed; "write": before writing), once, after
+ * `after` blocks that hold content. Each must end as a verification failure. Set before threads
+ * start. */
 enum flip_place { FLIP_NONE, FLIP_READER, FLIP_POOL, FLIP_WRITE };
 void work_set_flip(struct work *work, enum flip_place place, uint32_t after);
 

@@ -9,6 +9,7 @@
 
 #include "tree/display.h"
 #include "tree/expand.h"
+#include "tree/wildcard.h"
 
 void operands_release(struct operands *operands)
 {
@@ -180,6 +181,7 @@ static bool add_source(struct operands *operands, const char *source, bool wildc
         return false;
     struct stat status;
     bool as_written = !wildcards || stat(path, &status) == 0;
+    int why = as_written ? 0 : errno;
     struct path_list list = {0};
     bool valid = true;
     if (as_written) {
@@ -187,7 +189,10 @@ static bool add_source(struct operands *operands, const char *source, bool wildc
     } else if (!expand_path(path, &list, REQUEST_PATHS_MAX, error)) {
         valid = false;
     } else if (list.count == 0) {
-        valid = add_problem(operands, path, ENOENT, "matches nothing") || no_memory(error);
+        valid = (wildcard_is_pattern(path, strlen(path))
+                     ? add_problem(operands, path, ENOENT, "matches nothing")
+                     : add_problem(operands, path, why, "cannot be read")) ||
+                no_memory(error);
     }
     for (size_t i = 0; i < list.count && valid; i++)
         valid = add_path(operands, list.paths[i], error);

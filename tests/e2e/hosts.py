@@ -20,6 +20,9 @@ CONFIG = os.environ.get("PETREL_SSH_CONFIG", "")
 TEMP = os.environ.get("PETREL_TEMP", "")
 FAR_HOME = os.environ.get("PETREL_FAR_HOME", "")
 FAR_EXEC = os.environ.get("PETREL_LAB_FAR_EXEC", "").split()
+BUILD = os.path.dirname(os.path.dirname(os.path.dirname(PETREL)))
+HOOKS = os.path.join(BUILD, "src", "cli", "petrel-hooks")
+ATTACK = os.path.join(BUILD, "tests", "e2e", "petrel-attack")
 MIB = 1 << 20
 TIMEOUT = 60
 
@@ -30,8 +33,8 @@ def main(options=("--rtt", "2ms")):
         program = unittest.main(argv=[sys.argv[0], *sys.argv[2:]], exit=False)
         subprocess.run([*ssh_words(), "-O", "exit", HOST], stderr=subprocess.DEVNULL)
         sys.exit(0 if program.result.wasSuccessful() else 1)
-    environment = dict(os.environ, PETREL=os.path.abspath(sys.argv[1]),
-                       PETREL_LAB=os.path.abspath(sys.argv[2]))
+    environment = dict(os.environ, PETREL=os.path.realpath(sys.argv[1]),
+                       PETREL_LAB=os.path.realpath(sys.argv[2]))
     probe = subprocess.run([environment["PETREL_LAB"], "link", "--", "true"])
     if probe.returncode:
         print("skipped: no two hosts here (see the line above)", file=sys.stderr)
@@ -44,7 +47,8 @@ def main(options=("--rtt", "2ms")):
 def share_connection():
     """One ssh connection for all tests: a handshake for each would take most of their time."""
     with open(CONFIG, "a") as config:
-        config.write(f"    ControlPath {TEMP}/control\n")
+        config.write(f"    ControlPath {TEMP}/control-%h-%p\n")
+    os.chmod(TEMP, 0o755)
     subprocess.run([*ssh_words(), "-oControlMaster=yes", "-oControlPersist=120", "-N", "-f", HOST],
                    check=True)
 
@@ -69,7 +73,7 @@ def own_processes():
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                if os.path.samefile(f"/proc/{entry}/exe", PETREL):
+                if os.readlink(f"/proc/{entry}/exe") in (PETREL, HOOKS):
                     found.add(int(entry))
             except OSError:
                 pass

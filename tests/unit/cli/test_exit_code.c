@@ -29,9 +29,36 @@ static void test_unknown_kinds_fail(void **state)
     assert_int_equal(exit_code_of((enum error_kind)200), EXIT_PROTOCOL);
 }
 
+static int code_of(const enum error_kind *kinds, size_t count, uint64_t others)
+{
+    struct failures failures = {.count = 0};
+    for (size_t i = 0; i < count; i++)
+        failures_add(&failures, kinds[i]);
+    return exit_code_of_failures(&failures, others);
+}
+
+static void test_failed_files(void **state)
+{
+    (void)state;
+    const enum error_kind full[] = {ERROR_NO_SPACE, ERROR_NO_SPACE};
+    const enum error_kind mixed[] = {ERROR_NO_SPACE, ERROR_PERMISSION, ERROR_NO_SPACE};
+    const enum error_kind changed[] = {ERROR_CHANGED, ERROR_CHANGED};
+    const enum error_kind verify[] = {ERROR_CHANGED, ERROR_VERIFY, ERROR_IO};
+    assert_int_equal(code_of(full, 2, 0), EXIT_NO_SPACE);
+    assert_int_equal(code_of(full, 1, 0), EXIT_NO_SPACE);
+    assert_int_equal(code_of(full, 2, 1), EXIT_PARTIAL);
+    assert_int_equal(code_of(mixed, 3, 0), EXIT_PARTIAL);
+    assert_int_equal(code_of(changed, 2, 0), EXIT_VANISHED);
+    assert_int_equal(code_of(changed, 2, 5), EXIT_VANISHED);
+    assert_int_equal(code_of(verify, 3, 5), EXIT_VERIFY);
+    assert_int_equal(code_of(verify, 2, 0), EXIT_VERIFY);
+    assert_int_equal(code_of(verify, 0, 0), EXIT_PARTIAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_codes),
-                                       cmocka_unit_test(test_unknown_kinds_fail)};
+                                       cmocka_unit_test(test_unknown_kinds_fail),
+                                       cmocka_unit_test(test_failed_files)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

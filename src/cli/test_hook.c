@@ -1,0 +1,33 @@
+#include "cli/test_hook.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/exit_code.h"
+
+enum flip_place test_hook_flip(uint32_t *after)
+{
+    static const struct {
+        const char *name;
+        enum flip_place place;
+    } places[] = {{"reader", FLIP_READER}, {"pool", FLIP_POOL}, {"write", FLIP_WRITE}};
+    const char *text = getenv("PETREL_TEST_FLIP");
+    *after = 0;
+    if (text == NULL)
+        return FLIP_NONE;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        size_t length = strlen(places[i].name);
+        uint64_t blocks = 0;
+        if (strncmp(text, places[i].name, length) == 0 &&
+            (text[length] == '\0' ||
+             (text[length] == ':' &&
+              parse_unsigned(text + length + 1, UINT32_MAX, &blocks, NULL)))) {
+            *after = (uint32_t)blocks;
+            return places[i].place;
+        }
+    }
+    fprintf(stderr, "petrel: PETREL_TEST_FLIP is reader, pool or write, and :BLOCKS\n");
+    exit(EXIT_USAGE);
+}

@@ -1,0 +1,7 @@
+#include "cli/test_hook.h"
+
+enum flip_place test_hook_flip(uint32_t *after)
+{
+    *after = 0;
+    return FLIP_NONE;
+}
