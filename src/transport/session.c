@@ -7,6 +7,7 @@
 #include "transport/session_internal.h"
 
 #define DONE_FOR_NS (3 * NS_PER_S)
+#define DONE_WAITS_NS (2 * NS_PER_S)
 #define IDLE_NS (90 * NS_PER_S)
 #define ENDING_COPIES 3u
 #define WINDOW_NEWS (CONTROL_WINDOW / 8)
@@ -235,13 +236,14 @@ uint64_t session_probe_timeout(const struct session *session)
     return timeout ? timeout : 3 * session->rtt_ns;
 }
 
-/* DONE is the last word: what was said before it has to be here first. */
+/* DONE is the last word: what was said before it has to be here first. But its bytes may hang on a
+ * dead lane, and the receiver does not stay for ever: then the word counts without them. */
 static void take_done(struct session *session)
 {
     static const uint8_t bye[] = {FRAME_BYE};
     const struct frame *frame = &session->done;
     if (frame->type != FRAME_DONE || session->done_told || session->state == STATE_CLOSED ||
-        session->control.in_next < frame->done.control)
+        (session->control.in_next < frame->done.control && session->now_ns < session->done_by_ns))
         return;
     session->done_told = true;
     struct session_event event = {.kind = SESSION_DONE_RECEIVED,
@@ -255,8 +257,10 @@ static void take_done(struct session *session)
 
 static void on_done(struct session *session, const struct frame *frame)
 {
-    if (session->config.role == ROLE_SENDER)
-        session->done = *frame;
+    if (session->config.role != ROLE_SENDER || session->done.type == FRAME_DONE)
+        return;
+    session->done = *frame;
+    session->done_by_ns = session->now_ns + DONE_WAITS_NS;
 }
 
 static void on_abort(struct session *session, const struct frame *frame)
@@ -595,6 +599,8 @@ uint64_t session_deadline(const struct session *session)
         deadline = TIME_NEVER;
     if (session->state == STATE_FINISHING && session->ending_next_ns < deadline)
         deadline = session->ending_next_ns;
+    if (session->done.type == FRAME_DONE && session->done_by_ns < deadline)
+        deadline = session->done_by_ns;
     if (rate_deadline(session) < deadline)
         deadline = rate_deadline(session);
     if (sender_deadline(session) < deadline)

@@ -145,7 +145,8 @@ struct session {
     uint8_t ending[32];
     size_t ending_size;
     uint64_t ending_next_ns, ending_until_ns;
-    struct frame done; /* type DONE: came before the control bytes that precede it */
+    struct frame done; /* type DONE: the receiver's word, told once `done_by_ns` or before */
+    uint64_t done_by_ns;
     bool done_told, error_from_peer;
 };
 
