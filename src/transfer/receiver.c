@@ -6,6 +6,9 @@
 #include "transfer/half.h"
 
 #define POOL_FIRST 32u /* blocks granted in the hello */
+#define MEASURE_MIN_NS (20 * NS_PER_MS)
+#define MEASURE_MAX_NS (100 * NS_PER_MS)
+#define RATE_MEMORY_NS (4 * NS_PER_S) /* in which the best recent rate is forgotten */
 
 enum receiver_state {
     RECEIVER_NEW,
@@ -40,7 +43,7 @@ struct receiver {
     unsigned files_done_said;
     bool progress_changed;
     uint64_t held_since_ns; /* 0: the sink does not hold up the session */
-    uint64_t measured_ns, measured_bytes;
+    uint64_t measured_ns, measured_bytes, measure_for_ns;
     uint64_t rate_bps; /* the fastest of the recent intervals */
 };
 
@@ -110,13 +113,15 @@ static void size_pool(struct transfer *transfer, uint64_t now_ns)
     struct session_statistics statistics;
     session_statistics(transfer->session, &statistics);
     uint64_t passed_ns = now_ns - receiver->measured_ns;
-    if (passed_ns == 0)
-        return;
+    receiver->measure_for_ns = statistics.rtt_ns < MEASURE_MIN_NS   ? MEASURE_MIN_NS
+                               : statistics.rtt_ns > MEASURE_MAX_NS ? MEASURE_MAX_NS
+                                                                    : statistics.rtt_ns;
     uint64_t bytes = statistics.payload_received - receiver->measured_bytes;
     uint64_t rate_bps = (uint64_t)((double)bytes * 8e9 / (double)passed_ns);
     receiver->measured_ns = now_ns;
     receiver->measured_bytes = statistics.payload_received;
-    receiver->rate_bps -= receiver->rate_bps / 32;
+    double kept = passed_ns < RATE_MEMORY_NS ? 1 - (double)passed_ns / RATE_MEMORY_NS : 0;
+    receiver->rate_bps = (uint64_t)((double)receiver->rate_bps * kept);
     if (rate_bps > receiver->rate_bps)
         receiver->rate_bps = rate_bps;
     double in_flight = (double)receiver->rate_bps / 8 * (double)statistics.rtt_ns / 1e9;
@@ -146,6 +151,7 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
     struct receiver *receiver = transfer->receiver;
     receiver->target = receiver_initial_credit(transfer);
     receiver->measured_ns = now_ns;
+    receiver->measure_for_ns = MEASURE_MIN_NS;
     grant(transfer);
     if (receiver->in_session < receiver->target)
         return error_set(error, ERROR_MEMORY, "out of memory for %u blocks",
@@ -513,7 +519,7 @@ static bool finish(struct transfer *transfer, uint64_t now_ns)
 static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
 {
     bool moved = false;
-    if (now_ns >= transfer->next_tick_ns)
+    if (now_ns - transfer->receiver->measured_ns >= transfer->receiver->measure_for_ns)
         size_pool(transfer, now_ns);
     measure_disk_wait(transfer, now_ns);
     if (transfer->receiver->state <= RECEIVER_MOVING)
@@ -524,9 +530,10 @@ static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
     return moved;
 }
 
+/* Once all is verified and renamed, nothing that happens to the session changes that. */
 static bool receiver_finished(const struct transfer *transfer)
 {
-    return transfer->receiver->state == RECEIVER_DONE;
+    return transfer->receiver->state >= RECEIVER_VERIFIED;
 }
 
 const struct half receiver_half = {.attach = receiver_attach,

@@ -213,6 +213,14 @@ void transfer_attach(struct transfer *transfer, struct session *session, uint64_
         transfer_fail(transfer, &error, now_ns);
 }
 
+static void peer_lost(struct transfer *transfer, const struct error *said)
+{
+    bool sends = transfer->config.role == ROLE_SENDER;
+    error_set(&transfer->error, ERROR_PEER_LOST, "%.200s; %s",
+              said->text[0] != 0 ? said->text : "the peer is gone",
+              sends ? "the result is unknown" : "not everything has arrived");
+}
+
 static void on_closed(struct transfer *transfer)
 {
     transfer->session_closed = true;
@@ -220,8 +228,7 @@ static void on_closed(struct transfer *transfer)
     if (!transfer->failed && !transfer->half->finished(transfer)) {
         transfer->failed = true;
         if (said->kind == ERROR_NONE || said->kind == ERROR_PEER_LOST)
-            error_set(&transfer->error, ERROR_PEER_LOST, "%s%sthe result is unknown", said->text,
-                      said->text[0] != 0 ? "; " : "the peer is gone; ");
+            peer_lost(transfer, said);
         else
             transfer->error = *said;
         transfer->error_is_peers = session_error_is_peers(transfer->session);
@@ -320,6 +327,11 @@ static bool take_events(struct transfer *transfer, uint64_t now_ns)
             on_closed(transfer);
         else
             transfer->half->event(transfer, &event, now_ns);
+    }
+    /* A session without memory for an event closes without one. */
+    if (!transfer->session_closed && session_is_closed(transfer->session)) {
+        moved = true;
+        on_closed(transfer);
     }
     return moved;
 }

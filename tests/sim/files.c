@@ -130,6 +130,18 @@ static void small_files_cost_no_round_trips(void **state)
     run_end(&run);
 }
 
+/* REQUEST, READY, then everything in one go: one and a half round trips and the bytes' own time. */
+static void one_file_costs_no_more_round_trips(void **state)
+{
+    (void)state;
+    static const uint64_t one[] = {700 * KIB};
+    struct run run;
+    run_init(&run, 30, 1000 * 1000000, 200 * NS_PER_MS, one, 1);
+    run_succeeds(&run);
+    assert_true(run.took_ns < 560 * NS_PER_MS);
+    run_end(&run);
+}
+
 static void what_exists_is_not_sent(void **state)
 {
     (void)state;
@@ -233,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_clean_path_carries_all),
         cmocka_unit_test(loss_changes_nothing_but_time),
         cmocka_unit_test(small_files_cost_no_round_trips),
+        cmocka_unit_test(one_file_costs_no_more_round_trips),
         cmocka_unit_test(what_exists_is_not_sent),
         cmocka_unit_test(a_slow_disk_slows_the_sender),
         cmocka_unit_test(a_slow_source_is_what_limits),
