@@ -40,7 +40,8 @@ double rate_rtt_s(const struct rate_controller *c)
 double rate_queue_target_s(const struct rate_controller *c)
 {
     double packets = 4.0 * 8.0 * c->config.datagram_bytes / c->base_bps;
-    double target = rate_clamp(rate_rtt_s(c) / 8, 0.004, 0.025);
+    double most = c->config.policy == RATE_BACKGROUND ? 0.015 : 0.025;
+    double target = rate_clamp(rate_rtt_s(c) / 8, 0.004, most);
     return target > packets ? target : packets;
 }
 

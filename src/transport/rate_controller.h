@@ -32,11 +32,17 @@ struct rate_interval {
     bool outage; /* no ack at all for over 2 RTT, a black hole, or host drops: no information */
 };
 
+/* Towards others on the path. AUTO takes about what one TCP flow would; FAIR makes room at the
+ * first loss that is not the path's own; BACKGROUND keeps the queue short and takes what is left.
+ */
+enum rate_policy { RATE_AUTO, RATE_FAIR, RATE_BACKGROUND };
+
 struct rate_config {
     uint64_t rtt_ns;         /* first RTT sample, never 0 */
     uint32_t datagram_bytes; /* full packet, UDP payload */
     uint64_t limit_bps;      /* 0: none */
     uint64_t fixed_bps;      /* 0: none; else the controller only watches (circuit breaker) */
+    enum rate_policy policy;
     uint64_t remembered_bps; /* base_bps of an earlier transfer over this path, 0: none. Three
                                 quarters of it are tried for one RTT; what arrives decides */
     uint64_t seed;

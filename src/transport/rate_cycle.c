@@ -6,9 +6,11 @@
 #include "transport/rate_state.h"
 
 #define CROWDED 1.25 /* targets of queue: below, raises may be tried; above, the rate follows */
+#define CROWDED_BACKGROUND 0.5
 #define FAIR_BPS 1e8 /* where the limit is as said, see fair_limit_s */
 #define FOLLOW 0.02
 #define FOLLOW_MOST 0.03
+#define HASTE_BACKGROUND 4.0
 #define OWN_RAISE_LOOPS 3.0
 #define YIELDED 0.8   /* of the rate is left, and the queue is still there */
 #define OWN_SHARE 0.3 /* of what a drain should have emptied, had the queue been ours */
@@ -68,6 +70,8 @@ void rate_cycle_enter(struct rate_controller *c, uint64_t now_ns)
  * senders the large make room and the small take it. */
 double rate_fair_limit_s(const struct rate_controller *c)
 {
+    if (c->config.policy == RATE_BACKGROUND)
+        return rate_queue_limit_s(c, CROWDED_BACKGROUND);
     double slope = sqrt(sqrt(sqrt(FAIR_BPS / c->base_bps)));
     return rate_queue_limit_s(c, 0) + CROWDED * rate_queue_target_s(c) * slope;
 }
@@ -192,8 +196,10 @@ static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
     }
     if (cycle->yielding_from_bps == 0)
         cycle->yielding_from_bps = c->base_bps;
+    double haste = c->config.policy == RATE_BACKGROUND ? HASTE_BACKGROUND : 1;
+    double down = rate_clamp(FOLLOW * over, 0, FOLLOW_MOST) * haste;
     if (rate_since_s(s->plan.begun_ns, cycle->up_at_ns) > OWN_RAISE_LOOPS * rate_loop_s(c))
-        rate_set_base(c, c->base_bps * (1 - rate_clamp(FOLLOW * over, 0, FOLLOW_MOST)));
+        rate_set_base(c, c->base_bps * (1 - down));
 }
 
 /* Whether it is time for a DOWN that empties the queue. */
@@ -241,7 +247,7 @@ void rate_judge_competition(struct rate_controller *c, const struct rate_sample 
     double expected = (1 - s->plan.gain) * s->seconds; /* were the path ours alone */
     if (expected > before)
         expected = before;
-    cycle->competing = before - after < OWN_SHARE * expected;
+    cycle->competing = c->config.policy != RATE_BACKGROUND && before - after < OWN_SHARE * expected;
     cycle->yielding_from_bps = 0;
 }
 

@@ -10,6 +10,9 @@
 #define DOWN_GAIN_CUT 0.97     /* when a cut has just been made */
 #define DOWN_GAIN_LEAST 0.5
 #define EXCESS_SHARED 0.002 /* with a rival in the queue */
+#define EXCESS_POLITE 0.005
+#define CUT_FAIR 0.75
+#define CUT_BACKGROUND 0.5
 #define CUT_SHARED 0.7
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
 #define AMBIENT_MAX 0.5
@@ -77,12 +80,30 @@ static void judge_shared(struct rate_controller *c, const struct rate_sample *s,
     c->cycle.cruise = (struct rate_tally){0};
 }
 
+/* The polite make room before they ask whose fault it is. */
+static bool make_room(struct rate_controller *c, const struct rate_sample *s, double excess,
+                      double sigma, uint64_t now_ns)
+{
+    double limit = 3 * sigma > EXCESS_POLITE ? 3 * sigma : EXCESS_POLITE;
+    if (c->config.policy == RATE_AUTO || excess <= limit)
+        return false;
+    if (c->path_class == PATH_QUEUE && s->queue_s <= rate_queue_limit_s(c, 1))
+        return false;
+    c->cycle.down_wanted = true;
+    c->cycle.cure_bps = c->base_bps * (1 - excess) * (1 - DOWN_GAIN / 10);
+    rate_cut(c, c->base_bps * (c->config.policy == RATE_FAIR ? CUT_FAIR : CUT_BACKGROUND));
+    rate_hold(c, now_ns);
+    return true;
+}
+
 void rate_judge_cruise(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
     double loss = rate_tally_loss(&cycle->cruise);
     double sigma = rate_sigma(c, loss, cycle->cruise.packets);
     double limit = rate_excess_limit(sigma);
+    if (make_room(c, s, loss - c->ambient, sigma, now_ns))
+        return;
     if (cycle->competing) {
         judge_shared(c, s, loss, sigma);
         return;

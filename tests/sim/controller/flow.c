@@ -78,6 +78,7 @@ void flow_init(struct flow *flow, const struct flow_config *config, unsigned ind
                                .datagram_bytes = DATAGRAM,
                                .limit_bps = config->limit_bps,
                                .fixed_bps = config->fixed_bps,
+                               .policy = config->policy,
                                .remembered_bps = config->remembered_bps,
                                .seed = seed * 100 + index};
     flow->controller = rate_controller_new(&rate, config->start_ns);

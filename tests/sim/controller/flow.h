@@ -23,6 +23,7 @@ struct flow_config {
     uint64_t start_ns;
     uint64_t stall_from_ns, stall_until_ns; /* an idle source */
     uint64_t limit_bps, fixed_bps, remembered_bps;
+    enum rate_policy policy;
     uint64_t source_bps;   /* what the sender's own processor can send; 0: anything */
     uint32_t unit_packets; /* packets of a unit: 1, more at high rates */
     bool frozen;           /* negative control: the rate never changes after the first */
