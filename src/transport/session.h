@@ -25,6 +25,8 @@ struct session_config {
     uint64_t rtt_ns;             /* first guess, 0 if unknown */
     uint64_t limit_bps;          /* --limit, 0 for none */
     uint64_t fixed_bps;          /* policy fixed:RATE, 0 for the controller */
+    unsigned policy;             /* enum rate_policy: 0 auto, 1 fair, 2 background */
+    uint64_t remembered_bps;     /* rate_bps of an earlier transfer over this path, 0: none */
     uint16_t interface_mtu;      /* bound for MTU probes, as an IP packet; 0: 1500 */
     uint64_t idle_timeout_ns;    /* silence after which the peer is lost; 0: 90 s */
     uint64_t seed;               /* for jitter */

@@ -32,6 +32,8 @@ bool rate_start(struct session *session, struct error *error)
                                  .datagram_bytes = session->datagram,
                                  .limit_bps = session->config.limit_bps,
                                  .fixed_bps = session->config.fixed_bps,
+                                 .policy = (enum rate_policy)session->config.policy,
+                                 .remembered_bps = session->config.remembered_bps,
                                  .seed = session->config.seed};
     session->controller = rate_controller_new(&config, session->now_ns);
     if (session->controller == NULL)

@@ -393,7 +393,7 @@ const struct gate_cell gate_cells[] = {
      .duration_s = 40,
      .from_s = 5,
      .share = 0.30,
-     .rival_share = 0.02},
+     .rival_share = 0.008},
     {.name = "fair-alone-1g-100ms-1%",
      .path = {LINK(1000, 100), .loss = 0.01},
      .queue_bdp = 1,
