@@ -184,7 +184,7 @@ class Net(unittest.TestCase):
     def test_a_lost_peer_is_noticed(self):
         with Spaces() as spaces:
             copy = Copy(spaces, client=["--size", "1G", "--limit", "100Mbit"],
-                        both=["--timeout", "3s"])
+                        both=["--timeout", "8s"])
             copy.wait_until_started()
             copy.server.kill()
             error = copy.fail()
