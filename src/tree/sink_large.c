@@ -1,8 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "tree/beneath.h"
@@ -131,11 +133,26 @@ static void close_oldest(struct file_sink *sink)
     sink->large_open--;
 }
 
-/* Space for the whole file before its first byte: a full disk is a clean failure of this file, not
- * of a half-written one. */
+static bool has_room(int fd, uint64_t size, struct error *error)
+{
+    struct statvfs space;
+    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 &&
+        size / space.f_frsize > (uint64_t)space.f_bavail)
+        return error_set(error, ERROR_NO_SPACE,
+                         "there is no room for its %llu bytes; make room and copy again",
+                         (unsigned long long)size);
+    return true;
+}
+
+/* Takes the whole file's space before its first byte comes, where the file system can. In memory
+ * (tmpfs) that would only clear pages that are written over at once: there the room is looked at.
+ */
 static bool reserve(int fd, uint64_t size, struct error *error)
 {
+    struct statfs system;
     int result;
+    if (fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC)
+        return has_room(fd, size, error);
     do
         result = fallocate(fd, 0, 0, (off_t)size);
     while (result != 0 && errno == EINTR);
@@ -144,13 +161,7 @@ static bool reserve(int fd, uint64_t size, struct error *error)
     if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
         return error_set_errno(error, errno, "there is no room for its %llu bytes",
                                (unsigned long long)size);
-    struct statvfs space;
-    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 &&
-        size / space.f_frsize > (uint64_t)space.f_bavail)
-        return error_set(error, ERROR_NO_SPACE,
-                         "there is no room for its %llu bytes; make room and copy again",
-                         (unsigned long long)size);
-    return true;
+    return has_room(fd, size, error);
 }
 
 static int open_with(struct file_sink *sink, const struct large_file *file, int flags,
