@@ -117,8 +117,8 @@ void event_log_progress(struct event_log *log, const struct transfer_progress *p
     put_amounts(event, progress);
     put_number(event, "rate_bps", progress->session.rate_bps);
     put_seconds(event, "rtt_seconds", progress->session.rtt_ns);
-    put_number(event, "packets_sent", progress->session.packets_sent);
-    put_number(event, "packets_lost", progress->session.packets_lost);
+    put_number(event, "packets_sent", progress->sender.packets_sent);
+    put_number(event, "packets_lost", progress->sender.packets_lost);
     emit(log, event);
 }
 
@@ -147,15 +147,16 @@ void event_log_note(struct event_log *log, const char *text)
     emit(log, event);
 }
 
-static void put_limits(json_t *event, const struct session_statistics *session)
+static void put_limits(json_t *event, const struct sender_figures *sender)
 {
     static const char *const names[LIMIT_COUNT] = {[LIMIT_PATH] = "path",
                                                    [LIMIT_OPTION] = "limit",
-                                                   [LIMIT_CREDIT] = "peer",
-                                                   [LIMIT_SOURCE] = "source"};
+                                                   [LIMIT_CREDIT] = "receiver_disk",
+                                                   [LIMIT_SOURCE] = "sender_disk",
+                                                   [LIMIT_PROCESSOR] = "processor"};
     json_t *limits = json_object();
     for (unsigned i = 0; i < LIMIT_COUNT; i++)
-        put_seconds(limits, names[i], session->limited_ns[i]);
+        put_seconds(limits, names[i], sender->limited_us[i] * NS_PER_US);
     json_object_set_new(event, "limited_seconds", limits);
 }
 
@@ -178,16 +179,15 @@ void event_log_end(struct event_log *log, const struct transfer_progress *progre
         event, "transfer_seconds",
         progress->ended_ns > progress->started_ns ? progress->ended_ns - progress->started_ns : 0);
     put_seconds(event, "command_seconds", command_ns);
-    put_number(event, "packets_sent", session->packets_sent);
-    put_number(event, "packets_received", session->packets_received);
-    put_number(event, "packets_lost", session->packets_lost);
-    put_number(event, "payload_sent", session->payload_sent);
-    put_number(event, "payload_resent", session->payload_resent);
+    put_number(event, "packets_sent", progress->sender.packets_sent);
+    put_number(event, "packets_lost", progress->sender.packets_lost);
+    put_number(event, "payload_sent", progress->sender.payload_sent);
+    put_number(event, "payload_resent", progress->sender.payload_resent);
     put_number(event, "receiver_drops", session->peer_socket_drops + session->own_socket_drops);
     put_number(event, "datagram_bytes", session->datagram_size);
     put_number(event, "lanes", session->lanes);
     put_seconds(event, "rtt_seconds", session->rtt_ns);
-    put_limits(event, session);
+    put_limits(event, &progress->sender);
     put_seconds(event, "disk_wait_seconds", progress->disk_wait_ns);
     put_seconds(event, "peer_disk_wait_seconds", progress->peer_disk_wait_ns);
     emit(log, event);

@@ -76,16 +76,17 @@ static void eta_part(char *part, const struct transfer_progress *progress, doubl
                  format_clock(clock, sizeof(clock), (uint64_t)(seconds * 1e9)));
 }
 
-static void path_part(char *part, const struct session_statistics *session)
+static void path_part(char *part, const struct transfer_progress *progress)
 {
+    const struct sender_figures *sender = &progress->sender;
     char rtt[24];
     part[0] = '\0';
-    if (session->rtt_ns == 0)
+    if (progress->session.rtt_ns == 0)
         return;
-    format_time(rtt, sizeof(rtt), session->rtt_ns);
-    if (session->packets_sent > 0 && session->payload_sent > 0)
+    format_time(rtt, sizeof(rtt), progress->session.rtt_ns);
+    if (sender->packets_sent > 0 && sender->payload_sent > 0)
         snprintf(part, PART_MAX, "loss %.1f%%  RTT %s",
-                 (double)session->packets_lost * 100 / (double)session->packets_sent, rtt);
+                 (double)sender->packets_lost * 100 / (double)sender->packets_sent, rtt);
     else
         snprintf(part, PART_MAX, "RTT %s", rtt);
 }
@@ -120,7 +121,7 @@ char *progress_line_text(char *text, size_t capacity, unsigned width,
              (unsigned long long)(progress->files_done + progress->files_skipped),
              progress->totals_final ? "" : "at least ", (unsigned long long)progress->total_files);
     add(text, capacity, width, progress->total_files > 1 ? part : "");
-    path_part(part, session);
+    path_part(part, progress);
     add(text, capacity, width, part);
     return text;
 }
@@ -141,12 +142,21 @@ static void measure_rate(struct progress_line *line, const struct transfer_progr
     line->mark_bytes = progress->verified_bytes;
 }
 
+/* A copy in the background leaves the terminal to others. */
+static bool in_foreground(void)
+{
+    pid_t group = tcgetpgrp(STDERR_FILENO);
+    return group < 0 || group == getpgrp();
+}
+
 void progress_line_draw(struct progress_line *line, const struct transfer_progress *progress,
                         uint64_t now_ns)
 {
     if (!line->enabled || (line->drawn && now_ns < line->last_draw_ns + DRAW_NS))
         return;
     measure_rate(line, progress, now_ns);
+    if (!in_foreground())
+        return;
     char text[320];
     progress_line_text(text, sizeof(text), terminal_width(), progress, line->rate_bps, now_ns);
     fprintf(stderr, "\r%s\033[K", text);

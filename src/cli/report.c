@@ -159,7 +159,9 @@ void report_end(struct report *report, const struct transfer_progress *progress,
     progress_line_clear(&report->line);
     if (error->kind != ERROR_NONE) {
         char text[sizeof(error->text)];
-        report_line(report, "%s", display_name(text, sizeof(text), error->text));
+        report_line(report, "%s%s%s", progress->error_is_peers ? report->options.host : "",
+                    progress->error_is_peers ? ": " : "",
+                    display_name(text, sizeof(text), error->text));
     } else if (has_summary(report, progress)) {
         print_summary(report, progress, command_ns);
     }

@@ -6,6 +6,8 @@
 
 #include "base/units.h"
 
+#define SHORTEST_NS (500 * NS_PER_MS)
+
 struct text {
     char *at;
     size_t left;
@@ -55,6 +57,12 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
                     uint64_t command_ns)
 {
     char size[24], took[24], command[24], rate[24], whole[24];
+    if (progress->files_done == 0 && progress->verified_bytes == 0 && progress->files_skipped > 0) {
+        append(text, "nothing to copy; command %s\n",
+               format_time(command, sizeof(command), command_ns));
+        others(text, progress);
+        return;
+    }
     append(text, "%s in %llu file%s, %s in %s (%s); command %s (%s)\n",
            format_size(size, sizeof(size), progress->verified_bytes),
            (unsigned long long)progress->files_done, plural(progress->files_done),
@@ -66,29 +74,54 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
     others(text, progress);
 }
 
-/* Loss, resends and the limit are known to the sending side only. */
-static void path(struct text *text, const struct transfer_progress *progress)
+static const char *limit_name(unsigned limit, bool sends)
 {
-    static const char *const names[LIMIT_COUNT] = {[LIMIT_PATH] = "the path",
-                                                   [LIMIT_OPTION] = "--limit",
-                                                   [LIMIT_CREDIT] = "the peer's disk",
-                                                   [LIMIT_SOURCE] = "our own disk"};
-    const struct session_statistics *session = &progress->session;
-    if (session->payload_sent == 0)
-        return;
+    switch ((enum session_limit)limit) {
+    case LIMIT_PATH:
+        return "the path";
+    case LIMIT_OPTION:
+        return "--limit";
+    case LIMIT_CREDIT:
+        return sends ? "the peer's disk" : "our own disk";
+    case LIMIT_SOURCE:
+        return sends ? "our own disk" : "the peer's disk";
+    case LIMIT_PROCESSOR:
+        return sends ? "our own processor" : "the peer's processor";
+    case LIMIT_COUNT:
+        break;
+    }
+    return "nothing";
+}
+
+static void append_limit(struct text *text, const struct transfer_progress *progress)
+{
+    const uint64_t *limited_us = progress->sender.limited_us;
     unsigned most = 0;
     uint64_t sum = 0;
     for (unsigned i = 0; i < LIMIT_COUNT; i++) {
-        sum += session->limited_ns[i];
-        if (session->limited_ns[i] > session->limited_ns[most])
+        sum += limited_us[i];
+        if (limited_us[i] > limited_us[most])
             most = i;
     }
-    char rtt[24];
-    append(text, "loss %.2f %%, resent %.2f %%, RTT %s; limited by %s for %.0f %% of the time\n",
-           share(session->packets_lost, session->packets_sent),
-           share(session->payload_resent, session->payload_sent),
-           format_time(rtt, sizeof(rtt), session->rtt_ns), names[most],
-           share(session->limited_ns[most], sum));
+    if (sum > 0)
+        append(text, "; limited by %s for %.0f %% of the time", limit_name(most, progress->sends),
+               share(limited_us[most], sum));
+}
+
+/* A copy of a moment says nothing about its path. */
+static void path(struct text *text, const struct transfer_progress *progress, uint64_t took_ns)
+{
+    const struct session_statistics *session = &progress->session;
+    const struct sender_figures *sender = &progress->sender;
+    if (sender->payload_sent > 0 && took_ns >= SHORTEST_NS) {
+        char rtt[24];
+        append(text, "loss %.2f %%, resent %.2f %%, RTT %s",
+               share(sender->packets_lost, sender->packets_sent),
+               share(sender->payload_resent, sender->payload_sent),
+               format_time(rtt, sizeof(rtt), session->rtt_ns));
+        append_limit(text, progress);
+        append(text, "\n");
+    }
     uint64_t drops = session->peer_socket_drops + session->own_socket_drops;
     if (drops > 0)
         append(text, "%llu packet%s dropped by a host's own socket, not by the path\n",
@@ -103,7 +136,7 @@ char *summary_text(char *out, size_t capacity, const struct transfer_progress *p
     uint64_t took_ns =
         progress->ended_ns > progress->started_ns ? progress->ended_ns - progress->started_ns : 0;
     amounts(&text, progress, took_ns, command_ns);
-    path(&text, progress);
+    path(&text, progress, took_ns);
     if (file->known) {
         for (unsigned i = 0; i < 32; i++)
             append(&text, "%02x", file->hash[i]);

@@ -81,5 +81,7 @@ bool transfer_take_request(struct transfer *transfer, const struct message *mess
 bool transfer_common_message(struct transfer *transfer, const struct message *message,
                              struct error *error);
 bool transfer_running(const struct transfer *transfer);
+/* The session's figures as a sender tells them. */
+void transfer_figures(const struct session *session, struct sender_figures *figures);
 
 #endif

@@ -32,6 +32,17 @@ static void write_text(struct writer *writer, const char *text, size_t length, s
     write_sized(writer, text, length < limit ? length : limit);
 }
 
+static void write_figures(struct writer *writer, const struct sender_figures *figures)
+{
+    write_varint(writer, figures->packets_sent);
+    write_varint(writer, figures->packets_lost);
+    write_varint(writer, figures->payload_sent);
+    write_varint(writer, figures->payload_resent);
+    write_varint(writer, MESSAGE_LIMITS);
+    for (unsigned i = 0; i < MESSAGE_LIMITS; i++)
+        write_varint(writer, figures->limited_us[i]);
+}
+
 static void encode_body(const struct message *message, struct writer *writer)
 {
     switch (message->type) {
@@ -87,6 +98,9 @@ static void encode_body(const struct message *message, struct writer *writer)
         break;
     case MESSAGE_UNSUPPORTED:
         write_varint(writer, message->unsupported);
+        break;
+    case MESSAGE_STATS:
+        write_figures(writer, &message->figures);
         break;
     case MESSAGE_TYPE_COUNT:
         writer->failed = true;
@@ -149,6 +163,23 @@ static enum error_kind read_kind(struct reader *reader)
     return kind < ERROR_KIND_COUNT ? (enum error_kind)kind : ERROR_PEER;
 }
 
+/* Limits of kinds that a later version knows are skipped; missing ones are zero. */
+static void read_figures(struct reader *reader, struct sender_figures *figures)
+{
+    figures->packets_sent = read_varint(reader);
+    figures->packets_lost = read_varint(reader);
+    figures->payload_sent = read_varint(reader);
+    figures->payload_resent = read_varint(reader);
+    uint64_t count = read_varint(reader);
+    if (count > MESSAGE_LIMITS_MAX)
+        reader->failed = true;
+    for (uint64_t i = 0; i < count && !reader->failed; i++) {
+        uint64_t value = read_varint(reader);
+        if (i < MESSAGE_LIMITS)
+            figures->limited_us[i] = value;
+    }
+}
+
 static void decode_body(struct message *message, struct reader *reader)
 {
     uint64_t block;
@@ -209,6 +240,9 @@ static void decode_body(struct message *message, struct reader *reader)
         break;
     case MESSAGE_UNSUPPORTED:
         message->unsupported = read_varint(reader);
+        break;
+    case MESSAGE_STATS:
+        read_figures(reader, &message->figures);
         break;
     case MESSAGE_TYPE_COUNT:
         reader->failed = true;

@@ -19,6 +19,8 @@
 #define MESSAGE_BODY_MAX 65536u              /* of all messages but those below */
 #define MESSAGE_LONG_BODY_MAX (1024u * 1024) /* of REQUEST, NAMES, READY and ANSWER */
 #define MESSAGE_PATH_MAX 4096u
+#define MESSAGE_LIMITS 5u          /* kinds of limit that STATS tells of */
+#define MESSAGE_LIMITS_MAX 16u     /* that a later version may tell of */
 #define MESSAGE_TEXT_MAX 479u      /* what struct error holds */
 #define MESSAGE_FILES_DONE_MAX 64u /* FILE_DONE messages without TRANSFER_NAME_FILES */
 
@@ -36,7 +38,15 @@ enum message_type {
     MESSAGE_NOTE = 11,
     MESSAGE_UNSUPPORTED = 12,
     MESSAGE_NAMES = 13,
+    MESSAGE_STATS = 14,
     MESSAGE_TYPE_COUNT
+};
+
+/* What only the sending side of a path knows, for people at either end. */
+struct sender_figures {
+    uint64_t packets_sent, packets_lost;   /* lost: without those that arrived after all */
+    uint64_t payload_sent, payload_resent; /* bytes of blocks; sent includes resent */
+    uint64_t limited_us[MESSAGE_LIMITS];   /* by enum session_limit */
 };
 
 struct message {
@@ -44,18 +54,19 @@ struct message {
     /* READY: bitmap. ANSWER: verdicts. REQUEST and NAMES: the whole body, see below. */
     const uint8_t *bytes;
     size_t length;
-    uint32_t block;           /* ANSWER */
-    uint64_t file_id;         /* COMPLETE, WITHDRAW */
-    uint64_t size;            /* COMPLETE, FILE_DONE; TOTALS and PROGRESS: bytes */
-    uint64_t blocks;          /* END */
-    uint64_t files;           /* END, TOTALS; PROGRESS: done */
-    uint64_t skipped, failed; /* PROGRESS */
-    uint64_t disk_wait_ns;    /* PROGRESS */
-    uint64_t unsupported;     /* UNSUPPORTED: the type */
-    bool totals_final;        /* TOTALS */
-    uint8_t hash[32];         /* COMPLETE, FILE_DONE */
-    enum error_kind kind;     /* WITHDRAW, PROBLEM */
-    const char *path, *text;  /* not ended by NUL when decoded: use the lengths */
+    uint32_t block;                /* ANSWER */
+    uint64_t file_id;              /* COMPLETE, WITHDRAW */
+    uint64_t size;                 /* COMPLETE, FILE_DONE; TOTALS and PROGRESS: bytes */
+    uint64_t blocks;               /* END */
+    uint64_t files;                /* END, TOTALS; PROGRESS: done */
+    uint64_t skipped, failed;      /* PROGRESS */
+    uint64_t disk_wait_ns;         /* PROGRESS */
+    uint64_t unsupported;          /* UNSUPPORTED: the type */
+    bool totals_final;             /* TOTALS */
+    uint8_t hash[32];              /* COMPLETE, FILE_DONE */
+    enum error_kind kind;          /* WITHDRAW, PROBLEM */
+    struct sender_figures figures; /* STATS */
+    const char *path, *text;       /* not ended by NUL when decoded: use the lengths */
     size_t path_length, text_length;
 };
 

@@ -411,6 +411,10 @@ static bool receiver_message(struct transfer *transfer, const struct message *me
         return on_request(transfer, message, now_ns, error);
     if (message->type == MESSAGE_NAMES)
         return on_names(transfer, message, now_ns, error);
+    if (message->type == MESSAGE_STATS) { /* at any time: it changes nothing */
+        transfer->progress.sender = message->figures;
+        return true;
+    }
     if (receiver->state != RECEIVER_MOVING || receiver->end_known)
         return transfer_common_message(transfer, message, error);
     switch (message->type) {

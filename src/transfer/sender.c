@@ -56,7 +56,8 @@ struct sender {
     struct held_message held[HELD_MAX];
     unsigned held_first, held_count;
     uint64_t blocks_given, packed_given, answers;
-    uint64_t end_blocks, end_files;
+    uint64_t end_blocks, end_files, blocks_acked;
+    uint64_t told_payload, told_lost; /* STATS: as they were when last told */
     bool source_waits, exhausted;
     bool totals_changed, totals_final_said;
     uint64_t starved_since_ns; /* 0: the session does not wait for our disk */
@@ -415,6 +416,7 @@ static void sender_event(struct transfer *transfer, const struct session_event *
         break;
     case SESSION_BLOCK_ACKED:
         entries_acked(&transfer->sender->entries, event->block);
+        transfer->sender->blocks_acked++;
         break;
     case SESSION_DONE_RECEIVED:
         if (transfer->sender->state != SENDER_DONE)
@@ -503,6 +505,25 @@ static void say_totals(struct transfer *transfer, uint64_t now_ns)
     transfer_say(transfer, &totals, now_ns);
 }
 
+/* Ten times a second while something moves, and at once when all has arrived: what comes after is
+ * too late for the peer's summary. */
+static void say_stats(struct transfer *transfer, uint64_t now_ns)
+{
+    struct sender *sender = transfer->sender;
+    bool all_arrived =
+        sender->state == SENDER_SAID_END && sender->blocks_acked == sender->blocks_given;
+    if ((now_ns < transfer->next_tick_ns && !all_arrived) || !control_out_has_room(&transfer->out))
+        return;
+    struct message stats = {.type = MESSAGE_STATS};
+    transfer_figures(transfer->session, &stats.figures);
+    if (stats.figures.payload_sent == sender->told_payload &&
+        stats.figures.packets_lost == sender->told_lost)
+        return;
+    sender->told_payload = stats.figures.payload_sent;
+    sender->told_lost = stats.figures.packets_lost;
+    transfer_say(transfer, &stats, now_ns);
+}
+
 /* END goes when everything was handed over and said. */
 static bool say_end(struct transfer *transfer, uint64_t now_ns)
 {
@@ -549,6 +570,8 @@ static bool sender_step(struct transfer *transfer, uint64_t now_ns)
         say_totals(transfer, now_ns);
         moved |= say_end(transfer, now_ns);
     }
+    if (transfer->sender->state == SENDER_MOVING || transfer->sender->state == SENDER_SAID_END)
+        say_stats(transfer, now_ns);
     measure_disk_wait(transfer, now_ns);
     return moved;
 }

@@ -369,11 +369,32 @@ struct work *transfer_work(struct transfer *transfer)
     return transfer->work;
 }
 
+_Static_assert(LIMIT_COUNT == MESSAGE_LIMITS, "STATS tells of each limit");
+
+void transfer_figures(const struct session *session, struct sender_figures *figures)
+{
+    struct session_statistics statistics;
+    session_statistics(session, &statistics);
+    *figures = (struct sender_figures){
+        .packets_sent = statistics.packets_sent,
+        .packets_lost = statistics.packets_lost > statistics.spurious_losses
+                            ? statistics.packets_lost - statistics.spurious_losses
+                            : 0,
+        .payload_sent = statistics.payload_sent,
+        .payload_resent = statistics.payload_resent};
+    for (unsigned i = 0; i < LIMIT_COUNT; i++)
+        figures->limited_us[i] = statistics.limited_ns[i] / NS_PER_US;
+}
+
 void transfer_progress(const struct transfer *transfer, struct transfer_progress *progress)
 {
     *progress = transfer->progress;
-    if (transfer->session != NULL)
-        session_statistics(transfer->session, &progress->session);
+    progress->sends = transfer->config.role == ROLE_SENDER;
+    if (transfer->session == NULL)
+        return;
+    session_statistics(transfer->session, &progress->session);
+    if (progress->sends)
+        transfer_figures(transfer->session, &progress->sender);
 }
 
 void transfer_abort(struct transfer *transfer, enum error_kind kind, const char *text,

@@ -7,6 +7,7 @@
 #ifndef PETREL_TRANSFER_TRANSFER_H
 #define PETREL_TRANSFER_TRANSFER_H
 
+#include "transfer/messages.h"
 #include "transfer/work.h"
 #include "transport/session.h"
 #include "tree/request.h"
@@ -22,6 +23,11 @@ struct transfer_progress {
     uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
     uint64_t disk_wait_ns;         /* time the local disk held things up */
     uint64_t peer_disk_wait_ns;
+    bool sends; /* we are the sender */
+    /* The sender's view of the path, told to the receiver about ten times a second. */
+    struct sender_figures sender;
+    /* The error that ended the transfer is the peer's, in its words. */
+    bool error_is_peers;
     struct session_statistics session;
 };
 

@@ -575,7 +575,7 @@ void session_step(struct session *session, uint64_t now_ns)
     if (session->state == STATE_CLOSED)
         return;
     if (session->config.role == ROLE_SENDER && now_ns > before_ns)
-        session->limited_ns[session->limit] += now_ns - before_ns;
+        rate_book_time(session, now_ns - before_ns);
     receiver_open_blocks(session);
     tell_state(session);
     hand_out_control(session);

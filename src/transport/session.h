@@ -103,6 +103,9 @@ enum session_limit {
     LIMIT_OPTION, /* --limit or a fixed policy */
     LIMIT_CREDIT, /* the receiver's disk or memory */
     LIMIT_SOURCE, /* our own disk */
+    /* Our own processor or network interface: pieces were at hand and the path would have taken
+     * them, but they went late. */
+    LIMIT_PROCESSOR,
     LIMIT_COUNT
 };
 

@@ -93,6 +93,8 @@ struct interval_record {
     uint64_t rtt_sum_ns, rtt_count, starved_ns;
     uint64_t allowed_bytes; /* what the pacing rate would have let go */
     bool capped;            /* the in-flight cap was met: the path, not we, held back */
+    /* Of the time while pieces waited: what pacing would have let go, and what it was booked on. */
+    uint64_t owed_bytes, owed_ns[LIMIT_COUNT];
     bool ended;
 };
 
@@ -122,6 +124,7 @@ struct session {
     struct resend_queue delayed; /* further copies in the tail */
     enum session_limit limit;
     uint64_t limited_ns[LIMIT_COUNT];
+    bool pieces_wait; /* lanes have more than they could send so far */
     uint64_t payload_acked, payload_resent;
 
     /* Rate. */
@@ -183,6 +186,8 @@ bool rate_start(struct session *session, struct error *error);
 void rate_on_interval(struct session *session, struct lane_slot *slot,
                       const struct event_interval *event);
 void rate_on_rtt(struct session *session, const struct event_rtt *event);
+/* Books what has passed since the last step on what held sending up in it. */
+void rate_book_time(struct session *session, uint64_t passed_ns);
 void rate_step(struct session *session);
 uint64_t rate_deadline(const struct session *session);
 /* This lane's share of the session's rate and cap. */

@@ -149,6 +149,17 @@ static bool is_settled(const struct interval_record *record)
     return record->sum.delivered_packets + record->sum.lost_packets >= record->sum.sent_packets;
 }
 
+/* What was not sent although it could have been is the processor's fault, not the path's. */
+static void book_processor(struct session *session, const struct interval_record *record)
+{
+    if (record->capped || record->sum.sent_bytes * 100 >= record->owed_bytes * UNUSED_PERCENT)
+        return;
+    for (unsigned i = 0; i < LIMIT_COUNT; i++) {
+        session->limited_ns[i] -= record->owed_ns[i];
+        session->limited_ns[LIMIT_PROCESSOR] += record->owed_ns[i];
+    }
+}
+
 static void feed(struct session *session, struct interval_record *record)
 {
     struct rate_interval *sum = &record->sum;
@@ -161,6 +172,7 @@ static void feed(struct session *session, struct interval_record *record)
     bool unused = sum->sent_bytes * 100 < record->allowed_bytes * UNUSED_PERCENT;
     sum->app_limited = record->starved_ns * STARVED_SHARE > sum->end_ns - sum->start_ns ||
                        (unused && !record->capped);
+    book_processor(session, record);
     rate_controller_on_interval(session->controller, sum, session->now_ns);
 }
 
@@ -189,6 +201,21 @@ static uint64_t interval_end(const struct session *session, const struct interva
     return longest;
 }
 
+static uint64_t allowed_bytes(const struct session *session, uint64_t passed_ns)
+{
+    return (uint64_t)((double)session->decision.pacing_bps * (double)passed_ns / 8e9);
+}
+
+void rate_book_time(struct session *session, uint64_t passed_ns)
+{
+    struct interval_record *record = record_of(session, session->interval_now);
+    session->limited_ns[session->limit] += passed_ns;
+    if (session->pieces_wait) {
+        record->owed_bytes += allowed_bytes(session, passed_ns);
+        record->owed_ns[session->limit] += passed_ns;
+    }
+}
+
 static void book_use(struct session *session, struct interval_record *record)
 {
     uint64_t passed_ns = session->now_ns - session->rate_stepped_ns;
@@ -197,8 +224,7 @@ static void book_use(struct session *session, struct interval_record *record)
         in_flight += session->slots[i].counters.in_flight_bytes;
     if (in_flight >= session->decision.inflight_cap_bytes / 8 * 7)
         record->capped = true;
-    record->allowed_bytes +=
-        (uint64_t)((double)session->decision.pacing_bps * (double)passed_ns / 8e9);
+    record->allowed_bytes += allowed_bytes(session, passed_ns);
     bool starved = session->limit == LIMIT_SOURCE || session->limit == LIMIT_CREDIT;
     if (starved && session->now_ns > session->rate_stepped_ns)
         record->starved_ns += session->now_ns - session->rate_stepped_ns;
@@ -215,7 +241,8 @@ void rate_step(struct session *session)
     if (record->sum.sent_packets == 0) {
         record->sum.start_ns = session->now_ns;
         record->starved_ns = 0;
-        record->allowed_bytes = 0;
+        record->allowed_bytes = record->owed_bytes = 0;
+        memset(record->owed_ns, 0, sizeof(record->owed_ns));
     } else if (session->now_ns >= interval_end(session, record) &&
                session->interval_now - session->interval_first + 2 < SESSION_INTERVALS) {
         record->sum.end_ns = session->now_ns;

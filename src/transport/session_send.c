@@ -457,7 +457,8 @@ static void judge_limit(struct session *session, bool lanes_full)
         const struct lane_slot *slot = &session->slots[i];
         empty = empty && slot->handed_bytes == slot->consumed_bytes && slot->resends.count == 0;
     }
-    if (lanes_full || !empty || session->tail)
+    session->pieces_wait = lanes_full || !empty;
+    if (session->pieces_wait || session->tail)
         session->limit = limit_bps != 0 && session->decision.base_bps >= limit_bps / 100 * 97
                              ? LIMIT_OPTION
                              : LIMIT_PATH;

@@ -331,5 +331,33 @@ class Options(hosts.Case):
         self.same_content("near", "far")
 
 
+class Figures(hosts.Case):
+    """What the summary says of the path is what the emulated path counted itself."""
+
+    def check(self, *words, forward):
+        hosts.link("stats", "--reset")
+        result = self.copy("--json", *words)
+        summary = result.events()[-1]
+        counted = hosts.link("stats")["forward" if forward else "back"]
+        lost = counted["dropped_loss"] + counted["dropped_queue"]
+        sent = counted["udp"]["packets"]
+        self.assertAlmostEqual(summary["packets_lost"] * 100 / summary["packets_sent"],
+                               lost * 100 / sent, delta=0.2)
+        # Each lost packet goes again; what goes for other reasons too is little.
+        resent = summary["payload_resent"] * 100 / summary["payload_sent"]
+        self.assertAlmostEqual(resent, lost * 100 / sent, delta=0.5)
+        return result
+
+    def test_loss_and_resent_share(self):
+        self.write("near/file", 16 * MIB)
+        hosts.link("set", "--loss", "2%", "--loss-back", "2%", "--rate", "200mbit")
+        try:
+            self.check(self.path("near/file"), self.remote("far/file"), forward=True)
+            self.check(self.remote("far/file"), self.path("back"), forward=False)
+        finally:
+            hosts.link("set", "--loss", "0%", "--loss-back", "0%", "--rate", "10gbit")
+        self.same_file("near/file", "back")
+
+
 if __name__ == "__main__":
     hosts.main()

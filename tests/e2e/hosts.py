@@ -80,6 +80,14 @@ def own_processes():
     return found
 
 
+def link(*words):
+    """petrel-lab about the link that the tests run on: stats, set."""
+    name = os.path.basename(os.environ["PETREL_LAB_LINK"])
+    done = subprocess.run([os.environ["PETREL_LAB"], words[0], name, *words[1:]], check=True,
+                          stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout) if words[0] == "stats" else None
+
+
 def wait_until(condition, seconds):
     """Whether the condition came true in time."""
     deadline = time.monotonic() + seconds

@@ -7,17 +7,15 @@
 
 static struct transfer_progress sample(void)
 {
-    return (struct transfer_progress){.phase = PHASE_MOVING,
-                                      .total_bytes = UINT64_C(123456789012),
-                                      .total_files = 1234567,
-                                      .verified_bytes = UINT64_C(98765432109),
-                                      .files_done = 765432,
-                                      .started_ns = NS_PER_S,
-                                      .session = {.packets_sent = 1000,
-                                                  .payload_sent = 1000000,
-                                                  .packets_lost = 12,
-                                                  .rtt_ns = 101 * NS_PER_MS,
-                                                  .last_heard_ns = 10 * NS_PER_S}};
+    return (struct transfer_progress){
+        .phase = PHASE_MOVING,
+        .total_bytes = UINT64_C(123456789012),
+        .total_files = 1234567,
+        .verified_bytes = UINT64_C(98765432109),
+        .files_done = 765432,
+        .started_ns = NS_PER_S,
+        .sender = {.packets_sent = 1000, .payload_sent = 1000000, .packets_lost = 12},
+        .session = {.rtt_ns = 101 * NS_PER_MS, .last_heard_ns = 10 * NS_PER_S}};
 }
 
 static void every_width(const struct transfer_progress *progress, double rate_bps, uint64_t now_ns)
@@ -58,8 +56,8 @@ static void test_extreme_numbers(void **state)
     struct transfer_progress progress = sample();
     progress.total_bytes = progress.total_files = progress.files_done = UINT64_MAX;
     progress.verified_bytes = progress.files_skipped = UINT64_MAX;
-    progress.session.packets_lost = UINT64_MAX;
-    progress.session.packets_sent = 1;
+    progress.sender.packets_lost = UINT64_MAX;
+    progress.sender.packets_sent = 1;
     progress.session.rtt_ns = UINT64_MAX;
     every_width(&progress, 1e12, 10 * NS_PER_S);
     progress.verified_bytes = 0;

@@ -11,12 +11,13 @@ static struct transfer_progress sample(void)
         .files_done = 1,
         .started_ns = 5 * NS_PER_S,
         .ended_ns = 15 * NS_PER_S,
-        .session = {.packets_sent = 100000,
-                    .packets_lost = 1234,
-                    .payload_sent = 1020000000,
-                    .payload_resent = 10200000,
-                    .rtt_ns = 100 * NS_PER_MS,
-                    .limited_ns = {[LIMIT_PATH] = 9 * NS_PER_S, [LIMIT_SOURCE] = NS_PER_S}}};
+        .sends = true,
+        .sender = {.packets_sent = 100000,
+                   .packets_lost = 1234,
+                   .payload_sent = 1020000000,
+                   .payload_resent = 10200000,
+                   .limited_us = {[LIMIT_PATH] = 9000000, [LIMIT_SOURCE] = 1000000}},
+        .session = {.rtt_ns = 100 * NS_PER_MS}};
 }
 
 static void has(const char *text, const char *part)
@@ -59,6 +60,44 @@ static void test_failures_are_not_verified(void **state)
     has(text, "in 3 files, not all verified");
     has(text, "2 files already there");
     has(text, "1 file failed");
+}
+
+static void test_what_limited_it(void **state)
+{
+    (void)state;
+    static const char *const ours[] = {"the path", "--limit", "the peer's disk", "our own disk",
+                                       "our own processor"};
+    static const char *const theirs[] = {"the path", "--limit", "our own disk", "the peer's disk",
+                                         "the peer's processor"};
+    for (unsigned i = 0; i < LIMIT_COUNT; i++) {
+        struct transfer_progress progress = sample();
+        memset(progress.sender.limited_us, 0, sizeof(progress.sender.limited_us));
+        progress.sender.limited_us[i] = 5;
+        char expected[64];
+        snprintf(expected, sizeof(expected), "limited by %s for 100 %%", ours[i]);
+        has(text_of(&progress, NULL), expected);
+        progress.sends = false;
+        snprintf(expected, sizeof(expected), "limited by %s for 100 %%", theirs[i]);
+        has(text_of(&progress, NULL), expected);
+    }
+}
+
+static void test_short_copies_say_nothing_of_the_path(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    progress.ended_ns = progress.started_ns + 100 * NS_PER_MS;
+    assert_null(strstr(text_of(&progress, NULL), "loss"));
+}
+
+static void test_all_there(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = {.files_skipped = 3};
+    const char *text = text_of(&progress, NULL);
+    has(text, "nothing to copy");
+    has(text, "3 files already there");
+    assert_null(strstr(text, "verified"));
 }
 
 static void test_drops(void **state)
@@ -105,9 +144,15 @@ static void test_small_buffers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_file), cmocka_unit_test(test_failures_are_not_verified),
-        cmocka_unit_test(test_drops),    cmocka_unit_test(test_nothing_moved),
-        cmocka_unit_test(test_dry_run),  cmocka_unit_test(test_small_buffers),
+        cmocka_unit_test(test_one_file),
+        cmocka_unit_test(test_failures_are_not_verified),
+        cmocka_unit_test(test_what_limited_it),
+        cmocka_unit_test(test_short_copies_say_nothing_of_the_path),
+        cmocka_unit_test(test_all_there),
+        cmocka_unit_test(test_drops),
+        cmocka_unit_test(test_nothing_moved),
+        cmocka_unit_test(test_dry_run),
+        cmocka_unit_test(test_small_buffers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,12 @@ static const struct message samples[] = {
     {.type = MESSAGE_FILE_DONE, .path = "x", .path_length = 1, .size = 12, .hash = {9}},
     {.type = MESSAGE_NOTE, .text = "look", .text_length = 4},
     {.type = MESSAGE_UNSUPPORTED, .unsupported = 4711},
+    {.type = MESSAGE_STATS,
+     .figures = {.packets_sent = 1000,
+                 .packets_lost = 10,
+                 .payload_sent = UINT64_MAX,
+                 .payload_resent = 3,
+                 .limited_us = {1, 200, 30000, 4000000, 5}}},
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -60,6 +66,7 @@ static void expect_equal(const struct message *a, const struct message *b)
     assert_int_equal(a->unsupported, b->unsupported);
     assert_int_equal(a->totals_final, b->totals_final);
     assert_int_equal(a->kind, b->kind);
+    assert_memory_equal(&a->figures, &b->figures, sizeof a->figures);
     assert_memory_equal(a->hash, b->hash, sizeof a->hash);
     assert_int_equal(a->path_length, b->path_length);
     assert_int_equal(a->text_length, b->text_length);
@@ -122,6 +129,8 @@ static void lies_inside_are_refused(void **state)
         {MESSAGE_TOTALS, 3, {1, 1, 2}},                      /* a flag of 2 */
         {MESSAGE_NOTE, 2, {1, 0}},                           /* NUL in a text */
         {MESSAGE_NOTE, 3, {0x81, 0x00, 'x'}},                /* not the shortest varint */
+        {MESSAGE_STATS, 6, {1, 1, 1, 1, 17, 1}},             /* too many limits */
+        {MESSAGE_STATS, 6, {1, 1, 1, 1, 2, 1}},              /* fewer than it says */
         {MESSAGE_END, 3, {0x80, 0x00, 1}},                   /* not the shortest varint */
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
@@ -134,6 +143,20 @@ static void lies_inside_are_refused(void **state)
     static const uint8_t later_kind[] = {200, 0, 0};
     assert_true(message_decode(&message, MESSAGE_PROBLEM, later_kind, 3, &error));
     assert_int_equal(message.kind, ERROR_PEER);
+}
+
+static void stats_of_other_versions(void **state)
+{
+    (void)state;
+    static const uint8_t fewer[] = {1, 2, 3, 4, 1, 9};
+    static const uint8_t more[] = {1, 2, 3, 4, 7, 1, 2, 3, 4, 5, 6, 7};
+    struct message message;
+    struct error error = {0};
+    assert_true(message_decode(&message, MESSAGE_STATS, fewer, sizeof fewer, &error));
+    assert_int_equal(message.figures.limited_us[0], 9);
+    assert_int_equal(message.figures.limited_us[1], 0);
+    assert_true(message_decode(&message, MESSAGE_STATS, more, sizeof more, &error));
+    assert_int_equal(message.figures.limited_us[4], 5);
 }
 
 static void limits_hold(void **state)
@@ -235,7 +258,7 @@ static void unknown_messages_are_skipped(void **state)
     write_varint(&writer, 300);
     writer.at += 300;
     message_encode(&samples[4], &writer);
-    write_varint(&writer, 14);
+    write_varint(&writer, 99);
     write_varint(&writer, 0);
     struct control_in in = {0};
     struct reader reader = reader_of(bytes, writer_size(&writer));
@@ -247,7 +270,7 @@ static void unknown_messages_are_skipped(void **state)
     assert_int_equal(control_in_take(&in, &reader, &message, &error), CONTROL_MESSAGE);
     assert_int_equal(message.type, MESSAGE_END);
     assert_int_equal(control_in_take(&in, &reader, &message, &error), CONTROL_UNKNOWN);
-    assert_int_equal(message.unsupported, 14);
+    assert_int_equal(message.unsupported, 99);
     assert_int_equal(control_in_take(&in, &reader, &message, &error), CONTROL_MORE);
     control_in_release(&in);
 }
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(round_trips),
         cmocka_unit_test(bodies_cut_or_long_are_refused),
         cmocka_unit_test(lies_inside_are_refused),
+        cmocka_unit_test(stats_of_other_versions),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(names_round_trip),
         cmocka_unit_test(messages_come_out_however_they_are_cut),
