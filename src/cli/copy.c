@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
+#include "cli/install_offer.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
 #include "cli/run_transfer.h"
@@ -97,6 +98,23 @@ static bool open_storage(void *context, const struct transfer_request *request,
 
 /* ---- the far end ---- */
 
+/* Where petrel is missing it can be sent there first. */
+static bool reach_remote(struct copy *copy, struct error *error)
+{
+    const struct copy_options *options = &copy->options;
+    struct error cause = {0};
+    if (ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, &cause))
+        return true;
+    if (!copy->channel.missing)
+        return error_set(error, cause.kind, "%s", cause.text);
+    char said[1024];
+    if (!install_offer(&options->ssh, options->host, options->install, said, sizeof(said), error))
+        return false;
+    if (!options->quiet)
+        report_line(copy->report, "%s", said);
+    return ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, error);
+}
+
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
@@ -110,7 +128,7 @@ static bool start_remote(struct copy *copy, struct error *error)
     if (!random_bytes(copy->start.secret, START_SECRET_SIZE, error) ||
         !random_bytes(copy->start.session_id, SESSION_ID_SIZE, error))
         return false;
-    if (!ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, error))
+    if (!reach_remote(copy, error))
         return false;
     if (copy->channel.addresses.count == 0)
         return error_set(error, ERROR_UNREACHABLE,

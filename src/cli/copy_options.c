@@ -7,45 +7,10 @@
 
 #include "base/units.h"
 #include "cli/port_range.h"
+#include "cli/ssh_option_rows.h"
 
 #define PORT_FIRST 60000
 #define PORT_LAST 61000
-
-/* ---- options that ssh gets ---- */
-
-static bool pass(void *target, const char *name, const char *value, struct error *error)
-{
-    struct copy_options *options = target;
-    struct option_list *list = &options->ssh.passed;
-    const char **values = realloc(list->values, (list->count + 2) * sizeof(*values));
-    if (values == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for ssh's options");
-    list->values = values;
-    values[list->count++] = name;
-    if (value != NULL)
-        values[list->count++] = value;
-    return true;
-}
-
-static bool pass_identity(void *target, const char *value, struct error *error)
-{
-    return pass(target, "-i", value, error);
-}
-
-static bool pass_config(void *target, const char *value, struct error *error)
-{
-    return pass(target, "-F", value, error);
-}
-
-static bool pass_jump(void *target, const char *value, struct error *error)
-{
-    return pass(target, "-J", value, error);
-}
-
-static bool pass_option(void *target, const char *value, struct error *error)
-{
-    return pass(target, "-o", value, error);
-}
 
 /* ---- options with a form of their own ---- */
 
@@ -60,16 +25,6 @@ static bool parse_lanes(void *target, const char *value, struct error *error)
     return true;
 }
 
-static bool parse_port(void *target, const char *value, struct error *error)
-{
-    struct copy_options *options = target;
-    uint64_t port;
-    if (!parse_unsigned(value, UINT16_MAX, &port, NULL) || port == 0)
-        return error_set(error, ERROR_USAGE, "-P takes a port from 1 to 65535, not %s", value);
-    options->ssh.port = value;
-    return true;
-}
-
 static bool parse_ports(void *target, const char *value, struct error *error)
 {
     struct copy_options *options = target;
@@ -79,20 +34,11 @@ static bool parse_ports(void *target, const char *value, struct error *error)
     return true;
 }
 
+_Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
 #define FIELD(name) offsetof(struct copy_options, name)
 
 static const struct option table[] = {
-    {'P', NULL, OPTION_CUSTOM, 0, "PORT", "port that sshd listens on", parse_port},
-    {'i', NULL, OPTION_CUSTOM, 0, "FILE", "identity file for ssh", pass_identity},
-    {'F', NULL, OPTION_CUSTOM, 0, "FILE", "ssh's configuration file", pass_config},
-    {'J', NULL, OPTION_CUSTOM, 0, "HOST", "jump host for ssh", pass_jump},
-    {'o', NULL, OPTION_CUSTOM, 0, "OPTION", "any option of ssh", pass_option},
-    {'4', NULL, OPTION_FLAG, FIELD(ipv4), NULL, "IPv4 only", NULL},
-    {'6', NULL, OPTION_FLAG, FIELD(ipv6), NULL, "IPv6 only", NULL},
-    {'B', NULL, OPTION_FLAG, FIELD(batch), NULL, "never ask (ssh's BatchMode)", NULL},
-    {'S', NULL, OPTION_TEXT, FIELD(ssh.program), "PROGRAM", "program to use for ssh", NULL},
-    {'e', "rsh", OPTION_TEXT, FIELD(ssh.command), "COMMAND", "command to use for ssh, as in rsync",
-     NULL},
+    SSH_OPTION_ROWS,
     {0, "remote-petrel", OPTION_TEXT, FIELD(ssh.remote_petrel), "COMMAND",
      "how to run petrel over there, e.g. 'sudo -n petrel'", NULL},
     {0, "install", OPTION_FLAG, FIELD(install), NULL,
@@ -130,7 +76,7 @@ void copy_options_release(struct copy_options *options)
         operand_release(&options->sources[i]);
     free(options->sources);
     operand_release(&options->destination);
-    option_list_release(&options->ssh.passed);
+    ssh_options_release(&options->ssh);
     *options = (struct copy_options){0};
 }
 
@@ -194,19 +140,6 @@ static bool take_operands(struct copy_options *options, const char **words, size
            check_sides(options, error);
 }
 
-static bool pass_flags(struct copy_options *options, struct error *error)
-{
-    const char *command = options->ssh.command;
-    if (command != NULL && command[strspn(command, " \t")] == '\0')
-        return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
-    if (options->ipv4 && options->ipv6)
-        return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
-    options->ssh.family = options->ipv4 ? 4 : options->ipv6 ? 6 : 0;
-    return (!options->ipv4 || pass(options, "-4", NULL, error)) &&
-           (!options->ipv6 || pass(options, "-6", NULL, error)) &&
-           (!options->batch || pass(options, "-oBatchMode=yes", NULL, error));
-}
-
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
     *options = (struct copy_options){.first_port = PORT_FIRST, .last_port = PORT_LAST};
@@ -216,7 +149,8 @@ bool copy_options_parse(struct copy_options *options, int argc, char **argv, str
     size_t count;
     bool good = options_parse(table, argc, argv, options, words, &count, error);
     if (good && !options->help && !options->version)
-        good = take_operands(options, words, count, error) && pass_flags(options, error);
+        good =
+            take_operands(options, words, count, error) && ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)
         copy_options_release(options);

@@ -9,7 +9,7 @@
 
 struct copy_options {
     struct ssh_options ssh;
-    bool quiet, dry_run, make_path, follow_links, install, ipv4, ipv6, batch, help, version;
+    bool quiet, dry_run, make_path, follow_links, install, help, version;
     int verbose;
     unsigned lanes; /* 0: auto */
     uint16_t first_port, last_port;

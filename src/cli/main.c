@@ -19,9 +19,12 @@ static int command_version(int argc, char **argv);
 
 static const struct command commands[] = {
     {"copy", command_copy, "copy files and trees to or from a host (the word may be left out)"},
+    {"install", command_install, "send petrel to a host that has none: petrel install [user@]host"},
+    {"uninstall", command_uninstall, "remove it from there"},
     {"help", command_help, "this text"},
     {"version", command_version, "print the version"},
     {"remote", command_remote, NULL},
+    {"checksum", command_checksum, NULL},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -1,4 +1,4 @@
-/* Building and spawning ssh command lines; ssh -G. For ssh_start.c only. */
+/* Building and spawning ssh command lines; ssh -G. For ssh_start.c and install_host.c. */
 #ifndef PETREL_CLI_SSH_COMMAND_H
 #define PETREL_CLI_SSH_COMMAND_H
 

@@ -134,6 +134,7 @@ static bool read_answer(struct ssh_channel *channel, const struct ssh_options *o
         struct error said = {0};
         if (bootstrap_read_answer(&channel->answer, search.line, &said))
             return check_version(&channel->answer, host, error);
+        channel->missing = said.kind == ERROR_NO_REMOTE;
         return error_set(error, said.kind, "%s: %s", host, said.text);
     }
     answer_search_end(&search);

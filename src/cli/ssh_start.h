@@ -19,6 +19,7 @@ struct ssh_options {
     const char *port;          /* -P */
     struct option_list passed; /* further options for ssh, ready to pass on: "-i", "FILE", ... */
     const char *remote_petrel; /* --remote-petrel; NULL: petrel, searched in the usual places */
+    bool ipv4, ipv6, batch;    /* -4, -6, -B: nobody is to be asked */
     uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
     const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */
 };
@@ -27,6 +28,7 @@ struct ssh_channel {
     pid_t pid;
     int to_remote, from_remote; /* the far end's stdin and stdout; -1 when closed */
     struct bootstrap_answer answer;
+    bool missing;                   /* searched for over there and not found */
     bool jumped;                    /* through a jump host or proxy command */
     struct far_addresses addresses; /* candidates for UDP, best first */
 };

@@ -1,0 +1,147 @@
+/* petrel install and petrel uninstall: petrel in a host's cache, and away from it again. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/install_offer.h"
+#include "cli/interrupt.h"
+#include "cli/operand.h"
+#include "cli/ssh_option_rows.h"
+#include "cli/version.h"
+
+struct install_options {
+    struct ssh_options ssh;
+    bool quiet, help;
+    struct operand host;
+};
+
+_Static_assert(offsetof(struct install_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
+
+static const struct option table[] = {
+    SSH_OPTION_ROWS,
+    {'q', "quiet", OPTION_FLAG, offsetof(struct install_options, quiet), NULL, "only errors", NULL},
+    {'h', "help", OPTION_FLAG, offsetof(struct install_options, help), NULL, "print this help",
+     NULL},
+    {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
+};
+
+static int print_help(void)
+{
+    printf("petrel install [user@]host      put a static petrel into the host's cache, checked\n"
+           "                                (%s)\n"
+           "petrel uninstall [user@]host    remove it\n\nOptions:\n",
+           "$XDG_CACHE_HOME or ~/.cache, petrel/petrel");
+    options_print_help(table);
+    return EXIT_OK;
+}
+
+/* A host as ssh has it; also as it stands in front of a path (host:, [::1]:, scp://host:22/). */
+static bool take_host(struct install_options *options, const char *word, struct error *error)
+{
+    struct operand *host = &options->host;
+    const char *colon = strchr(word, ':');
+    char *with_colon = NULL;
+    bool url = strncmp(word, "scp://", 6) == 0;
+    bool bare = colon == NULL || (word[strlen(word) - 1] == ']');
+    if (!url && bare && asprintf(&with_colon, "%s:", word) < 0)
+        return error_set(error, ERROR_MEMORY, "no memory for the host");
+    bool many = !url && !bare && strchr(colon + 1, ':') != NULL && strchr(word, '[') == NULL;
+    if (many && asprintf(&with_colon, "[%s]:", word) < 0) /* an IPv6 address */
+        return error_set(error, ERROR_MEMORY, "no memory for the host");
+    bool good = operand_parse(host, with_colon != NULL ? with_colon : word, error);
+    free(with_colon);
+    if (good && (!host->remote || host->path[0] != '\0'))
+        good = error_set(error, ERROR_USAGE, "%s is no [user@]host", word);
+    if (good && host->port != NULL)
+        options->ssh.port = host->port;
+    return good;
+}
+
+static bool parse(struct install_options *options, int argc, char **argv, struct error *error)
+{
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
+    if (words == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for operands");
+    size_t count;
+    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    if (good && !options->help) {
+        if (count != 1)
+            good = error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
+                             argv[0], argv[0]);
+        good =
+            good && take_host(options, words[0], error) && ssh_options_finish(&options->ssh, error);
+    }
+    free(words);
+    return good;
+}
+
+static bool install(const struct install_options *options, struct error *error)
+{
+    struct install_program program;
+    struct install_result result;
+    const char *host = options->host.host;
+    if (!install_program_open(&program, error))
+        return false;
+    bool good = install_send(&options->ssh, host, &program, &result, error);
+    char text[1024];
+    if (good && !options->quiet)
+        printf("%s\n", install_sentence(text, sizeof(text), host, program.size, &result));
+    install_program_close(&program);
+    return good;
+}
+
+static bool uninstall(const struct install_options *options, struct error *error)
+{
+    struct install_result result;
+    const char *host = options->host.host;
+    if (!install_remove(&options->ssh, host, &result, error))
+        return false;
+    if (!options->quiet)
+        printf(result.changed ? "petrel is gone from %s (%s)\n" : "no petrel on %s in %s\n", host,
+               result.path);
+    return true;
+}
+
+static int run(int argc, char **argv,
+               bool (*act)(const struct install_options *options, struct error *error))
+{
+    struct install_options options = {.ssh = {.stop = interrupt_watch()}};
+    struct error error = {0};
+    bool good = parse(&options, argc, argv, &error);
+    if (good && options.help)
+        print_help();
+    else
+        good = good && act(&options, &error);
+    if (!good)
+        fprintf(stderr, "petrel: %s\n", error.text);
+    operand_release(&options.host);
+    ssh_options_release(&options.ssh);
+    return good ? EXIT_OK : exit_code_of(error.kind);
+}
+
+int command_install(int argc, char **argv)
+{
+    return run(argc, argv, install);
+}
+
+int command_uninstall(int argc, char **argv)
+{
+    return run(argc, argv, uninstall);
+}
+
+/* For hosts without sha256sum: the new program checks itself before it gets its name. */
+int command_checksum(int argc, char **argv)
+{
+    struct error error = {0};
+    char hash[SHA256_HEX_SIZE];
+    if (argc != 2)
+        error_set(&error, ERROR_USAGE, "petrel checksum takes one file");
+    else if (file_sha256(argv[1], hash, &error))
+        printf("%s  %s\n", hash, argv[1]);
+    if (error.kind != ERROR_NONE)
+        fprintf(stderr, "petrel: %s\n", error.text);
+    return exit_code_of(error.kind);
+}

@@ -1,0 +1,161 @@
+#include "cli/install_offer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/version.h"
+
+/* ---- texts ---- */
+
+struct text {
+    char *bytes;
+    size_t capacity, length;
+};
+
+static void add(struct text *text, const char *bytes, size_t size)
+{
+    if (size > text->capacity - 1 - text->length)
+        size = text->capacity - 1 - text->length;
+    memcpy(text->bytes + text->length, bytes, size);
+    text->length += size;
+    text->bytes[text->length] = '\0';
+}
+
+/* Quoted where a shell would not take it as it is. */
+static void add_word(struct text *text, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "@%+=:,./_-";
+    add(text, " ", 1);
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        add(text, word, strlen(word));
+        return;
+    }
+    add(text, "'", 1);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'')
+            add(text, "'\\''", 4);
+        else
+            add(text, word, 1);
+    }
+    add(text, "'", 1);
+}
+
+static void add_option(struct text *text, const char *name, const char *value)
+{
+    if (value == NULL)
+        return;
+    add_word(text, name);
+    add_word(text, value);
+}
+
+char *install_command_text(char *text, size_t capacity, const struct ssh_options *options,
+                           const char *host)
+{
+    static const char start[] = "petrel install";
+    struct text out = {.bytes = text, .capacity = capacity};
+    add(&out, start, sizeof(start) - 1);
+    add_option(&out, "-P", options->port);
+    add_option(&out, "-S", options->program);
+    add_option(&out, "-e", options->command);
+    for (size_t i = 0; i < options->passed.count; i++)
+        add_word(&out, options->passed.values[i]);
+    add_word(&out, host);
+    return text;
+}
+
+char *install_sentence(char *text, size_t capacity, const char *host, size_t size,
+                       const struct install_result *result)
+{
+    char bytes[24];
+    snprintf(text, capacity, "petrel %s (%s) is on %s in %s%s, checked", PETREL_VERSION,
+             format_size(bytes, sizeof(bytes), size), host, result->path,
+             result->changed ? "" : " already");
+    return text;
+}
+
+/* ---- the question ---- */
+
+/* One line from the terminal; false at its end or when a signal asks us to stop. */
+static bool read_line(int tty, char *line, size_t capacity, const volatile int *stop)
+{
+    size_t length = 0;
+    struct pollfd waits = {.fd = tty, .events = POLLIN};
+    while (stop == NULL || *stop == 0) {
+        char byte;
+        if (poll(&waits, 1, 100) <= 0)
+            continue;
+        ssize_t got = read(tty, &byte, 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        if (byte == '\n') {
+            line[length] = '\0';
+            return true;
+        }
+        if (length + 1 < capacity)
+            line[length++] = byte;
+    }
+    return false;
+}
+
+static bool say_yes(int tty, const char *question, const volatile int *stop)
+{
+    char line[64];
+    for (;;) {
+        if (dprintf(tty, "%s", question) < 0 || !read_line(tty, line, sizeof(line), stop))
+            return false;
+        const char *word = line + strspn(line, " \t");
+        if (strchr("yY", word[0]) != NULL) /* also nothing but Enter */
+            return true;
+        if (strchr("nN", word[0]) != NULL)
+            return false;
+    }
+}
+
+static bool ask(const struct ssh_options *options, const char *host, size_t size)
+{
+    if (options->batch || !isatty(STDIN_FILENO))
+        return false;
+    int tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    if (tty < 0)
+        return false;
+    char question[512], bytes[24];
+    snprintf(question, sizeof(question),
+             "petrel is not on %s. Send it (%s to ~/.cache/petrel)? [Y/n] ", host,
+             format_size(bytes, sizeof(bytes), size));
+    bool yes = say_yes(tty, question, options->stop);
+    close(tty);
+    return yes;
+}
+
+bool install_offer(const struct ssh_options *options, const char *host, bool unasked, char *said,
+                   size_t capacity, struct error *error)
+{
+    struct install_program program = {0};
+    struct error cause = {0};
+    if (!install_program_open(&program, &cause))
+        return error_set(error, ERROR_NO_REMOTE, "petrel is not installed on %s, and %s", host,
+                         cause.text);
+    bool good = unasked || ask(options, host, program.size);
+    if (!good && options->stop != NULL && *options->stop > 0)
+        error_set(error, ERROR_INTERRUPTED, "interrupted");
+    if (!good) {
+        char command[360];
+        error_set(error, ERROR_NO_REMOTE,
+                  "petrel is not installed on %s; send it there with: %s (or copy with --install)",
+                  host, install_command_text(command, sizeof(command), options, host));
+    }
+    struct install_result result;
+    good = good && install_send(options, host, &program, &result, error);
+    if (good)
+        install_sentence(said, capacity, host, program.size, &result);
+    install_program_close(&program);
+    return good;
+}

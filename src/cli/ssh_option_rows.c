@@ -1,0 +1,68 @@
+#include "cli/ssh_option_rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+static bool pass(struct ssh_options *options, const char *name, const char *value,
+                 struct error *error)
+{
+    struct option_list *list = &options->passed;
+    const char **values = realloc(list->values, (list->count + 2) * sizeof(*values));
+    if (values == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for ssh's options");
+    list->values = values;
+    values[list->count++] = name;
+    if (value != NULL)
+        values[list->count++] = value;
+    return true;
+}
+
+bool ssh_option_identity(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-i", value, error);
+}
+
+bool ssh_option_config(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-F", value, error);
+}
+
+bool ssh_option_jump(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-J", value, error);
+}
+
+bool ssh_option_any(void *target, const char *value, struct error *error)
+{
+    return pass(target, "-o", value, error);
+}
+
+bool ssh_option_port(void *target, const char *value, struct error *error)
+{
+    struct ssh_options *options = target;
+    uint64_t port;
+    if (!parse_unsigned(value, UINT16_MAX, &port, NULL) || port == 0)
+        return error_set(error, ERROR_USAGE, "-P takes a port from 1 to 65535, not %s", value);
+    options->port = value;
+    return true;
+}
+
+bool ssh_options_finish(struct ssh_options *options, struct error *error)
+{
+    const char *command = options->command;
+    if (command != NULL && command[strspn(command, " \t")] == '\0')
+        return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
+    if (options->ipv4 && options->ipv6)
+        return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
+    options->family = options->ipv4 ? 4 : options->ipv6 ? 6 : 0;
+    return (!options->ipv4 || pass(options, "-4", NULL, error)) &&
+           (!options->ipv6 || pass(options, "-6", NULL, error)) &&
+           (!options->batch || pass(options, "-oBatchMode=yes", NULL, error));
+}
+
+void ssh_options_release(struct ssh_options *options)
+{
+    option_list_release(&options->passed);
+}
