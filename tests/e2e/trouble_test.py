@@ -80,7 +80,7 @@ class BadInput(hosts.Case):
         if subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "small", mounted],
                           stderr=subprocess.DEVNULL).returncode or not hosts.is_root():
             self.skipTest("cannot mount a small file system here")
-        self.fails(NO_SPACE, ["big", "No space left"], self.path("near/big"), self.remote("far"),
+        self.fails(NO_SPACE, ["big", "no room"], self.path("near/big"), self.remote("far"),
                    far_petrel=script)
         result = self.copy("--json", self.path("near/d"), self.remote("far"), far_petrel=script,
                            code=PARTIAL)
