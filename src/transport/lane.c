@@ -317,6 +317,12 @@ void lane_drain_commands(struct lane *lane)
 
 /* ---- timers ---- */
 
+void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes)
+{
+    *bytes = lane->log.in_flight_bytes;
+    *cap_bytes = lane->tuning.in_flight_bytes;
+}
+
 bool lane_may_amplify(const struct lane_path *path, size_t bytes)
 {
     return path->proved || path->sent_bytes + bytes <= AMPLIFICATION * path->received_bytes;

@@ -52,6 +52,8 @@ enum lane_kind lane_kind(const struct lane *lane);
 bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
 /* Packets that were to be acknowledged: how many were, and how many were taken for lost. */
 void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
+/* For the simulator's invariants: bytes in flight and how many may be (0: no cap). */
+void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes);
 /* The rings to and from the session, for waking whoever waits at the other end. */
 bool lane_has_commands(const struct lane *lane);
 bool lane_has_events(const struct lane *lane);

@@ -353,10 +353,27 @@ void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
 
 /* ---- giving up a silent lane ---- */
 
+/* Control that waited for this lane goes another way. Frames went to all lanes, or come again. */
+static void give_up_control(struct lane *lane)
+{
+    size_t size;
+    const struct command_bytes *command;
+    while (has_room(lane) && (command = ring_peek(lane->outbox, &size)) != NULL) {
+        if (command->kind == COMMAND_CONTROL) {
+            struct event_piece piece = {.kind = EVENT_CONTROL_LOST,
+                                        .offset = command->offset,
+                                        .length = command->length};
+            lane_report_piece(lane, &piece);
+        }
+        ring_release(lane->outbox);
+    }
+}
+
 bool lane_give_up(struct lane *lane)
 {
     const size_t room = 4 * sizeof(struct event_piece);
     lane->parked = true;
+    give_up_control(lane);
     while (lane->span_count > 0 && ring_has_room(lane->up, room)) {
         const struct command_span *span = &lane->spans[lane->span_head];
         struct event_piece piece = {.kind = EVENT_LOST,
@@ -374,7 +391,8 @@ bool lane_give_up(struct lane *lane)
         settle_lost(lane, packet, lane->log.oldest);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
-    return lane->span_count == 0 && lane->log.in_flight_packets == 0;
+    return lane->span_count == 0 && lane->log.in_flight_packets == 0 &&
+           ring_is_empty(lane->outbox);
 }
 
 /* ---- the probe timer ---- */

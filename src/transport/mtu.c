@@ -12,6 +12,9 @@
 #define PROBE_SPACING_LATER_NS (50 * NS_PER_MS)
 #define ARRIVALS_NEEDED 2u
 #define SUSPICIOUS_LOSSES 32u
+/* A slow lane would take minutes to lose so many: fewer are enough when they took long. */
+#define LASTING_LOSSES 6u
+#define LASTING_NS (2 * NS_PER_S)
 #define CANARIES_NEEDED 3u
 #define CANARIES_PER_SPACING 8u
 #define CANARY_SPACING_MAX_NS NS_PER_S
@@ -141,8 +144,10 @@ bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t number, uint64_t
     /* Larger packets were sent before the last fall: their loss says nothing of this size. */
     if (datagram != mtu_datagram(mtu) || mtu->in_use == 0 || number < mtu->arrived_number)
         return false;
-    mtu->losses_in_row++;
-    if (mtu->losses_in_row >= SUSPICIOUS_LOSSES && mtu->canary_ns == TIME_NEVER) {
+    if (mtu->losses_in_row++ == 0)
+        mtu->row_since_ns = now_ns;
+    bool lasting = mtu->losses_in_row >= LASTING_LOSSES && now_ns - mtu->row_since_ns >= LASTING_NS;
+    if ((mtu->losses_in_row >= SUSPICIOUS_LOSSES || lasting) && mtu->canary_ns == TIME_NEVER) {
         mtu->canary_ns = now_ns;
         mtu->canaries_sent = 0;
     }

@@ -1,8 +1,9 @@
 /* Finds the packet size of a path, and notices when it stops passing (RFC 8899, with a fixed list
  * probed at once instead of a search).
  *
- * Random loss is never taken for a black hole: after 32 full-size losses in a row a small canary
- * is sent; canaries that arrive while full packets do not mean a black hole, silence an outage.
+ * Random loss is never taken for a black hole: after 32 full-size losses in a row, or 6 that took
+ * two seconds, a small canary is sent; canaries that arrive while full packets do not mean a black
+ * hole, silence an outage.
  */
 #ifndef PETREL_TRANSPORT_MTU_H
 #define PETREL_TRANSPORT_MTU_H
@@ -26,6 +27,7 @@ struct mtu {
     unsigned cursor;         /* next size to probe in this round */
     uint64_t arrived_number; /* of the latest full packet that arrived */
     unsigned losses_in_row;  /* full packets sent after it */
+    uint64_t row_since_ns;   /* when the first of them was known */
     unsigned canaries_sent, canaries_arrived; /* since the suspicion */
     uint64_t canary_ns; /* when the next canary may go; TIME_NEVER without suspicion */
 };

@@ -2,6 +2,8 @@
 
 #include "base/units.h"
 
+#define SPREAD_FREE_NS (200 * NS_PER_MS)
+
 void rtt_init(struct rtt *rtt, uint64_t guess_ns)
 {
     *rtt = (struct rtt){.smoothed_ns = guess_ns,
@@ -41,6 +43,10 @@ uint64_t rtt_ack_interval(uint64_t rtt_ns)
 uint64_t rtt_probe_timeout(const struct rtt *rtt)
 {
     uint64_t spread = 4 * rtt->variation_ns;
+    /* When a long queue has drained, the variation says tens of seconds; a probe too early costs
+     * two small packets. */
+    if (spread > rtt->smoothed_ns && spread > SPREAD_FREE_NS)
+        spread = rtt->smoothed_ns > SPREAD_FREE_NS ? rtt->smoothed_ns : SPREAD_FREE_NS;
     if (spread < 2 * NS_PER_MS)
         spread = 2 * NS_PER_MS;
     return rtt->smoothed_ns + spread + rtt_ack_interval(rtt->smoothed_ns);

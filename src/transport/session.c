@@ -8,6 +8,7 @@
 
 #define DONE_FOR_NS (3 * NS_PER_S)
 #define DONE_WAITS_NS (2 * NS_PER_S)
+#define DONE_EVERY_NS (250 * NS_PER_MS) /* on a long lossy path three or four would be too few */
 #define IDLE_NS (90 * NS_PER_S)
 #define ENDING_COPIES 3u
 #define WINDOW_NEWS (CONTROL_WINDOW / 8)
@@ -296,7 +297,9 @@ static void repeat_done(struct session *session)
         close_session(session);
     } else if (session->now_ns >= session->ending_next_ns) {
         session_send_frames(session, session->ending, session->ending_size, 1);
-        session->ending_next_ns = session->now_ns + session_probe_timeout(session);
+        uint64_t pause_ns = session_probe_timeout(session);
+        session->ending_next_ns =
+            session->now_ns + (pause_ns < DONE_EVERY_NS ? pause_ns : DONE_EVERY_NS);
     }
 }
 

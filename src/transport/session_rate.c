@@ -46,12 +46,26 @@ bool rate_start(struct session *session, struct error *error)
 
 /* ---- shares ---- */
 
+/* A lane without work needs no share: in the tail the last blocks belong to a few lanes, which
+ * would else be held to a fraction of the rate while the rest goes unused. */
+static bool has_work(const struct lane_slot *slot)
+{
+    return slot->current != NULL || slot->resends.count > 0 ||
+           slot->handed_bytes != slot->consumed_bytes;
+}
+
 static unsigned lanes_in_use(const struct session *session)
 {
-    unsigned count = 0;
-    for (unsigned i = 0; i < session->lane_count; i++)
-        count += session->slots[i].active && !session->slots[i].parked;
-    return count > 0 ? count : 1;
+    unsigned alive = 0, working = 0;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        const struct lane_slot *slot = &session->slots[i];
+        bool usable = slot->active && !slot->parked;
+        alive += usable;
+        working += usable && has_work(slot);
+    }
+    if (working > 0 && session->queue_head == NULL)
+        return working;
+    return alive > 0 ? alive : 1;
 }
 
 uint64_t rate_lane_bps(const struct session *session, unsigned lane)
