@@ -230,7 +230,19 @@ static void send_lane(struct sim_host *host, unsigned index)
         }
         return;
     }
+    uint64_t before, after, cap;
+    lane_flight(lane, &before, &cap);
     while (lane_send(lane, &train, SIZE_MAX, own_now(host))) {
+        /* Probes and control go past the cap; a train of data may end just beyond it. */
+        lane_flight(lane, &after, &cap);
+        if (train.size > DATAGRAM_MAX && cap != 0 && before < after &&
+            before > 2 * cap + DATAGRAM_MAX) {
+            sim_world_fail(host->world,
+                           "host %u lane %u: a train of %zu with %llu in flight of %llu",
+                           host->index, index, train.size, (unsigned long long)before,
+                           (unsigned long long)cap);
+        }
+        before = after;
         if (host->config.client && !host->confirmed) {
             opening_resend_last(host->opening);
             send_opening(host);
@@ -271,6 +283,9 @@ static void take_datagram(struct sim_host *host, struct sim_event *event)
     struct lane *lane = lane_of_id(host, event->bytes, event->size);
     if (lane == NULL) {
         return;
+    }
+    if (!lane_can_receive(lane, event->size, 1)) {
+        session_step(host->session, own_now(host));
     }
     if (lane_receive(lane, &event->from, event->bytes, event->size, event->size, own_now(host))) {
         heard_sealed(host);

@@ -347,7 +347,10 @@ static void check_progress(struct sim_world *world)
     uint64_t progress = 0;
     for (unsigned i = 0; i < world->config.host_count; i++) {
         const struct sim_host *host = &world->hosts[i];
-        progress += host->upper.progress(host->upper.context) + host->ended + host->lanes_opened;
+        if (host->ended) {
+            return; /* the others have nobody to move anything with, and an idle timeout */
+        }
+        progress += host->upper.progress(host->upper.context) + host->lanes_opened;
     }
     if (progress != world->progress || world->now_ns < world->config.good_from_ns) {
         world->progress = progress;

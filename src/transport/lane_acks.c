@@ -360,9 +360,8 @@ static void give_up_control(struct lane *lane)
     const struct command_bytes *command;
     while (has_room(lane) && (command = ring_peek(lane->outbox, &size)) != NULL) {
         if (command->kind == COMMAND_CONTROL) {
-            struct event_piece piece = {.kind = EVENT_CONTROL_LOST,
-                                        .offset = command->offset,
-                                        .length = command->length};
+            struct event_piece piece = {
+                .kind = EVENT_CONTROL_LOST, .offset = command->offset, .length = command->length};
             lane_report_piece(lane, &piece);
         }
         ring_release(lane->outbox);
@@ -391,8 +390,7 @@ bool lane_give_up(struct lane *lane)
         settle_lost(lane, packet, lane->log.oldest);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
-    return lane->span_count == 0 && lane->log.in_flight_packets == 0 &&
-           ring_is_empty(lane->outbox);
+    return lane->span_count == 0 && lane->log.in_flight_packets == 0 && ring_is_empty(lane->outbox);
 }
 
 /* ---- the probe timer ---- */

@@ -1,6 +1,8 @@
 /* See seed_plan.h. */
 #include "seed_plan.h"
 
+#include <assert.h>
+
 #include "base/units.h"
 
 #define BLOCKS_MIN 50u
@@ -35,7 +37,9 @@ static const char *const names[IMPAIRMENT_COUNT] = {[WITH_LOSS] = "loss",
                                                     [WITH_LATE_WAKES] = "late wakes",
                                                     [WITH_PULL] = "pull",
                                                     [WITH_REAL_CIPHER] = "real cipher",
-                                                    [WITH_EARLY_END] = "early end"};
+                                                    [WITH_EARLY_END] = "early end",
+                                                    [WITH_FILES] = "files",
+                                                    [WITH_FAULTY_FILES] = "faulty files"};
 
 const char *impairment_name(enum impairment impairment)
 {
@@ -58,6 +62,7 @@ static uint64_t between(struct draw *d, uint64_t low, uint64_t high)
 static uint64_t log_between(struct draw *d, uint64_t low, uint64_t high)
 {
     unsigned octaves = 0;
+    assert(low > 0 && low <= high);
     while (low << (octaves + 1) <= high) {
         octaves++;
     }
@@ -285,6 +290,56 @@ static void draw_work(struct draw *d)
     d->expected_ns = sim_scale(budget, 8 * NS_PER_S, d->rate_bps) + 4 * d->rtt_ns;
 }
 
+#define LARGE_FILE_MIN (520u * 1024u) /* what is larger than 512 KiB travels as content blocks */
+
+#define WHOLE_BLOCK_BPS 2000000u /* a block of 1 MiB takes four seconds */
+
+static uint64_t at_least_if_any(uint64_t value, uint64_t least)
+{
+    return value != 0 && value < least ? least : value;
+}
+
+/* Many small files in short packed blocks, and now and then a large one, of which some exist, fail
+ * or are withdrawn. */
+static void draw_files(struct draw *d)
+{
+    struct sim_case *c = d->c;
+    if (!happens(d, WITH_FILES, 35)) {
+        return;
+    }
+    c->with_files = true;
+    c->size_count = c->blocks.count;
+    for (uint32_t i = 0; i < c->size_count; i++) {
+        c->sizes[i] = random_below(&d->random, c->blocks.length_max + 1);
+    }
+    uint32_t large = (uint32_t)random_below(&d->random, c->size_count);
+    if (random_below(&d->random, 2) == 0) {
+        c->sizes[large] = between(d, LARGE_FILE_MIN, 5 * LARGE_FILE_MIN);
+    }
+    uint64_t least = 4 * (uint64_t)c->blocks.length_max;
+    c->files.source.pack_capacity =
+        least < BLOCK_SIZE ? (uint32_t)log_between(d, least, BLOCK_SIZE) : BLOCK_SIZE;
+    c->files.source.tell_entry_block = random_below(&d->random, 2) == 0;
+    c->files.source_bps = at_least_if_any(c->blocks.source_bps, WHOLE_BLOCK_BPS);
+    c->files.disk_bps = at_least_if_any(c->blocks.disk_bps, WHOLE_BLOCK_BPS);
+    c->files.sink.exists_each = (uint32_t)random_below(&d->random, 4);
+    c->files.pool_blocks = between(d, 16, 96);
+    if (happens(d, WITH_FAULTY_FILES, 40)) {
+        switch (random_below(&d->random, 3)) {
+        case 0:
+            c->files.source.withdrawn = large;
+            c->sizes[large] = between(d, 2 * LARGE_FILE_MIN + 1, 5 * LARGE_FILE_MIN);
+            break;
+        case 1:
+            c->files.source.missing = large;
+            c->files.sink.exists_each = 0; /* what is missing must not be there already */
+            break;
+        default:
+            c->files.sink.fails_file = large;
+        }
+    }
+}
+
 void seed_plan(struct sim_case *c, uint64_t seed, uint64_t *drawn)
 {
     struct draw d = {.c = c, .seed = seed};
@@ -310,5 +365,6 @@ void seed_plan(struct sim_case *c, uint64_t seed, uint64_t *drawn)
     draw_lanes(&d);
     draw_hosts(&d);
     draw_early_end(&d);
+    draw_files(&d);
     *drawn = d.drawn;
 }

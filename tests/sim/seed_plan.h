@@ -42,6 +42,8 @@ enum impairment {
     WITH_PULL,
     WITH_REAL_CIPHER,
     WITH_EARLY_END, /* one side vanishes or is stopped */
+    WITH_FILES,     /* a whole transfer */
+    WITH_FAULTY_FILES,
     IMPAIRMENT_COUNT
 };
 

@@ -1,4 +1,5 @@
-/* One session of bare blocks between two simulated hosts: described, run and judged.
+/* One session between two simulated hosts, of bare blocks or of a whole transfer of files:
+ * described, run and judged.
  *
  * Host 0 sends blocks, host 1 receives them; either may be the client. Link 0 carries the data,
  * link 1 the acks. What a test does not set is a clean path with one bandwidth-delay product of
@@ -8,6 +9,7 @@
 #define PETREL_TESTS_SIM_CASE_H
 
 #include "lab/sim_blocks.h"
+#include "lab/sim_files.h"
 #include "lab/sim_world.h"
 
 enum { SENDER, RECEIVER };
@@ -16,10 +18,18 @@ enum { SENDER, RECEIVER };
 #define ENDS_WELL (1u << ERROR_NONE)
 #define ENDS_WITH(kind) (1u << (kind))
 
+#define SIM_CASE_FILES_MAX 400u
+
 struct sim_case {
     struct sim_world_config world;
     struct sim_blocks_config blocks;
+    bool with_files;               /* a transfer of `sizes` instead of bare blocks */
+    struct sim_files_config files; /* what points to sizes is filled in by sim_case_run */
+    uint64_t sizes[SIM_CASE_FILES_MAX];
+    uint32_t size_count;
     uint32_t allowed[2]; /* how each host may end */
+    /* DONE is said for three seconds: in an outage the sender may end without knowing. */
+    bool done_may_be_lost;
 };
 
 void sim_case_init(struct sim_case *c, uint64_t seed, uint64_t rate_bps, uint64_t rtt_ns);
@@ -36,7 +46,7 @@ struct sim_outcome {
     bool good;
     char text[600]; /* why not */
     uint64_t hash, events, took_ns;
-    uint64_t goodput_bps; /* bytes of blocks from the end of the handshake to the receiver's word */
+    uint64_t goodput_bps; /* of bare blocks, from the end of the handshake to the receiver's word */
     enum error_kind ended[2];
     struct session_statistics statistics[2];
     struct sim_oracle_counts counts[2];
