@@ -15,6 +15,7 @@ struct runner {
     /* What the driver obeys: the caller's counter, or 2 once the run is given up (in the opening
      * there is no session yet that could be ended politely). */
     volatile int stop;
+    uint64_t opened_ns; /* when the opening began */
 };
 
 /* ---- the disk thread ---- */
@@ -133,6 +134,7 @@ static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struc
     pthread_t disk;
     if (pthread_create(&disk, NULL, disk_thread, runner) != 0)
         return error_set(error, ERROR_MEMORY, "cannot start the disk thread");
+    runner->opened_ns = driver_now();
     bool good = driver_run(runner->driver, error);
     /* Whatever ended the driver, the disk side has to close its storage. */
     transfer_abort(runner->transfer, good ? ERROR_NONE : error->kind, good ? "" : error->text,
@@ -159,6 +161,10 @@ bool transfer_run(struct transfer_run *run, struct transfer_progress *progress, 
     pthread_cond_init(&runner.work_came, NULL);
     bool good = drive(&runner, hint, hint_capacity, error);
     transfer_progress(runner.transfer, progress);
+    /* A client's transfer begins with its first handshake packet, not when the handshake is over.
+     */
+    if (run->transfer.client && progress->started_ns != 0)
+        progress->started_ns = runner.opened_ns;
     const struct error *ended = transfer_error(runner.transfer);
     if (ended->kind != ERROR_NONE) {
         *error = *ended;
