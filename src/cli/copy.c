@@ -98,6 +98,15 @@ static bool open_storage(void *context, const struct transfer_request *request,
 
 /* ---- the far end ---- */
 
+/* Whether sending petrel helps: there is none over there, or one that speaks another language. A
+ * petrel that the user named (--remote-petrel) is the user's business. */
+static bool may_send(const struct copy *copy, const struct error *cause)
+{
+    const struct copy_options *options = &copy->options;
+    return copy->channel.missing ||
+           (cause->kind == ERROR_VERSION && options->install && options->ssh.remote_petrel == NULL);
+}
+
 /* Where petrel is missing it can be sent there first. */
 static bool reach_remote(struct copy *copy, struct error *error)
 {
@@ -105,7 +114,7 @@ static bool reach_remote(struct copy *copy, struct error *error)
     struct error cause = {0};
     if (ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, &cause))
         return true;
-    if (!copy->channel.missing)
+    if (!may_send(copy, &cause))
         return error_set(error, cause.kind, "%s", cause.text);
     char said[1024];
     if (!install_offer(&options->ssh, options->host, options->install, said, sizeof(said), error))

@@ -17,11 +17,12 @@
 #define NAP_NS (5 * NS_PER_MS)
 #define END_NS NS_PER_S /* for ssh to end once its output has, or it was asked to */
 
-/* Runs where the non-interactive PATH lacks petrel: sh, because the login shell may be anything.
- * No single quote, exclamation mark or newline inside, for csh's and fish's sake. */
+/* First what petrel install put there, which is how another version in the PATH is got around; then
+ * also where the PATH of a shell without terminal does not lead. In sh, because the login shell may
+ * be anything; no single quote, exclamation mark or newline inside, for csh's and fish's sake. */
 #define REMOTE_SEARCH                                                                              \
-    "exec sh -c 'PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin"           \
-    ":${XDG_CACHE_HOME:-$HOME/.cache}/petrel\"; export PATH; "                                     \
+    "exec sh -c 'PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/petrel:$PATH"                              \
+    ":$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin\"; export PATH; "                  \
     "command -v petrel >/dev/null 2>&1 || { echo PETREL-ERROR no-remote petrel is not installed "  \
     "there; exit 127; }; exec petrel remote'"
 
@@ -63,8 +64,8 @@ static bool check_version(const struct bootstrap_answer *answer, const char *hos
         return true;
     return error_set(
         error, ERROR_VERSION,
-        "petrel %s on %s speaks protocol %u to %u, this petrel %u to %u; bring both to "
-        "one version, e.g. by petrel install %s",
+        "petrel %s on %s speaks protocol %u to %u, this petrel %u to %u; send this one there: "
+        "petrel install %s (or copy with --install)",
         answer->version, host, answer->protocol.lowest, answer->protocol.highest, own.lowest,
         own.highest, host);
 }

@@ -287,6 +287,18 @@ class Copy(hosts.Case):
         self.assertNotIn("checked", result.stderr)
         self.assertTrue(result.events()[-1]["verified"])
 
+    def test_another_version_over_there(self):
+        place = os.path.join(FAR_HOME, ".cache", "petrel")
+        os.makedirs(place)
+        answer = "PETREL-REMOTE version=9.9 protocol=7-8 port=60000 address=none"
+        with open(os.path.join(place, "petrel"), "w") as file:
+            file.write(f"#!/bin/sh\nread line\necho {answer}\n")
+        os.chmod(file.name, 0o755)
+        result = self.plain(self.source, self.remote("far/new"), code=NO_REMOTE)
+        self.assertIn(f"petrel install {HOST}", result.stderr)
+        self.plain("--install", self.source, self.remote("far/new"))
+        self.same_file("near/file", "far/new")
+
     def test_in_one_go_says_nothing_on_stdout(self):
         result = self.plain("--install", "--json", "-q", self.source, self.remote("far/new"))
         self.assertTrue(result.events()[-1]["verified"])
