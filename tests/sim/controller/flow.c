@@ -374,7 +374,8 @@ static void note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now_ns)
 
 static void note_silence(struct flow *flow, uint64_t now_ns)
 {
-    uint64_t silence = now_ns - flow->last_ack_ns;
+    uint64_t since = unit_at(flow, flow->oldest_unit)->sent_ns; /* nobody waited before */
+    uint64_t silence = now_ns - (since > flow->last_ack_ns ? since : flow->last_ack_ns);
     if (silence <= 2 * flow->srtt_ns + 2 * flow->ack_interval_ns)
         return;
     uint64_t limit = flow->oldest_interval + FLOW_INTERVALS;
