@@ -122,11 +122,13 @@ void rate_judge_cruise(struct rate_controller *c, const struct rate_sample *s, u
         cycle->cruise = (struct rate_tally){0};
 }
 
+/* How far the two may lie apart by chance, were both the same. */
 static double down_sigma(const struct rate_controller *c)
 {
     const struct rate_tally *before = &c->cycle.cruise_before, *down = &c->cycle.down;
-    double low = rate_sigma(c, rate_tally_loss(down), down->packets);
-    double high = rate_sigma(c, rate_tally_loss(before), before->packets);
+    double packets = down->packets + before->packets;
+    double own = packets > 0 ? (down->lost + before->lost) / packets : 0;
+    double low = rate_sigma(c, own, down->packets), high = rate_sigma(c, own, before->packets);
     return sqrt(low * low + high * high);
 }
 
