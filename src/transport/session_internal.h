@@ -105,6 +105,7 @@ struct session {
     enum session_state state;
     struct error error;
     uint64_t now_ns, created_ns, rate_stepped_ns;
+    uint64_t rate_heard_ns; /* the last RTT sample */
     struct lane_slot slots[LANES_MAX];
     unsigned lane_count;
     struct control_stream control;

@@ -5,7 +5,8 @@
 
 #define FIRST_RTT_NS (100 * NS_PER_MS)
 #define RTTS_LONGEST 6u
-#define STARVED_SHARE 20u  /* app-limited from a twentieth of the interval on */
+#define SILENCE_LEAST_NS (70 * NS_PER_MS) /* and two RTTs: acks are at most 10 ms apart */
+#define STARVED_SHARE 20u                 /* app-limited from a twentieth of the interval on */
 #define UNUSED_PERCENT 85u /* or when less than this share of what pacing allowed was sent */
 
 static struct interval_record *record_of(struct session *session, uint32_t id)
@@ -39,6 +40,7 @@ bool rate_start(struct session *session, struct error *error)
     if (session->controller == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for the rate controller");
     session->interval_first = 1;
+    session->rate_heard_ns = session->now_ns;
     rate_controller_decide(session->controller, &session->decision);
     begin_interval(session);
     return true;
@@ -144,8 +146,21 @@ void rate_on_interval(struct session *session, struct lane_slot *slot,
     add_receiver_clock(record, event);
 }
 
+/* After a long silence the intervals still open tell of an outage, and nothing of the rate: those
+ * sent near its end are settled as soon as the path is back, all lost. */
+static void note_silence(struct session *session)
+{
+    uint64_t silence = session->now_ns - session->rate_heard_ns;
+    session->rate_heard_ns = session->now_ns;
+    if (silence <= 2 * session->rtt_ns + SILENCE_LEAST_NS)
+        return;
+    for (uint32_t id = session->interval_first; id <= session->interval_now; id++)
+        record_of(session, id)->sum.outage = true;
+}
+
 void rate_on_rtt(struct session *session, const struct event_rtt *event)
 {
+    note_silence(session);
     session->rtt_ns = event->smoothed_ns;
     rate_controller_on_rtt(session->controller, event->sample_ns, session->now_ns);
     /* The sample belongs to the packets being acknowledged now: the oldest open interval. */
