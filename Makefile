@@ -26,12 +26,17 @@ demo: all
 	@scripts/setup demo
 	@scripts/$@ $(ARGS)
 
-sim sim-gates mutants: with-tests
+sim mutants: with-tests
 	@scripts/$@ $(ARGS)
 
-bench: with-tests
+# The rate controller against its whole table of paths and rivals (make test runs a part of it).
+sim-gates: with-tests
+	@$(BUILD)/tests/sim/controller/controller_gates $(ARGS)
+
+# The figures that petrel has to reach, on a machine that does nothing else.
+bench: all
 	@scripts/setup bench
-	@scripts/$@ $(ARGS)
+	@bench/reach $(ARGS)
 
 # A build that was configured before cmocka was there knows no tests.
 with-tests: $(BUILD)/build.ninja
