@@ -225,6 +225,10 @@ static void draw_lanes(struct draw *d)
     if (happens(d, WITH_DEAD_LANE, 40) && world->hosts[0].lanes > 1) {
         unsigned lane = (unsigned)random_below(&d->random, world->hosts[0].lanes);
         sim_case_act(d->c, moment(d), SIM_CUT_LANE, client, lane);
+        if (lane == 0) { /* the handshake goes there: it may not have been over */
+            d->c->allowed[SENDER] |= ENDS_WITH(ERROR_UNREACHABLE);
+            d->c->allowed[RECEIVER] |= ENDS_WITH(ERROR_UNREACHABLE);
+        }
     } else {
         d->drawn &= ~(UINT64_C(1) << WITH_DEAD_LANE);
     }
@@ -263,11 +267,11 @@ static void draw_early_end(struct draw *d)
     uint32_t any = ENDS_WELL | ENDS_WITH(ERROR_PEER_LOST) | ENDS_WITH(ERROR_UNREACHABLE);
     if (random_below(&d->random, 2) == 0) {
         sim_case_act(c, moment(d), SIM_VANISH, host, 0);
-        c->allowed[other] = any;
+        c->allowed[other] |= any;
     } else {
         sim_case_act(c, moment(d), SIM_ABORT, host, 0);
-        c->allowed[host] = ENDS_WELL | ENDS_WITH(ERROR_INTERRUPTED);
-        c->allowed[other] = any | ENDS_WITH(ERROR_INTERRUPTED); /* the reason travels */
+        c->allowed[host] |= ENDS_WITH(ERROR_INTERRUPTED);
+        c->allowed[other] |= any | ENDS_WITH(ERROR_INTERRUPTED); /* the reason travels */
     }
     c->world.stall_ns = 0; /* silence is right then */
     c->world.limit_ns += 100 * NS_PER_S;
