@@ -85,7 +85,7 @@ static void judge_shared(struct rate_controller *c, const struct rate_sample *s,
 static bool make_room(struct rate_controller *c, const struct rate_sample *s, double excess,
                       double sigma, uint64_t now_ns)
 {
-    double limit = 3 * sigma > EXCESS_POLITE ? 3 * sigma : EXCESS_POLITE;
+    double limit = 4 * sigma > EXCESS_POLITE ? 4 * sigma : EXCESS_POLITE;
     if (c->config.policy == RATE_AUTO || excess <= limit)
         return false;
     if (c->path_class == PATH_QUEUE && s->queue_s <= rate_queue_limit_s(c, 1))
