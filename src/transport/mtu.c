@@ -130,7 +130,8 @@ bool mtu_probe_arrived(struct mtu *mtu, uint16_t datagram)
 
 bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram, uint64_t number)
 {
-    if (datagram < mtu_datagram(mtu) || mtu->in_use == 0 || number < mtu->arrived_number)
+    if (mtu->in_use == 0 || number < mtu->arrived_number || datagram <= DATAGRAM_MIN ||
+        (mtu->losses_in_row > 0 && datagram < mtu->row_datagram))
         return false;
     mtu->arrived_number = number;
     mtu->losses_in_row = 0;
@@ -142,10 +143,15 @@ bool mtu_data_arrived(struct mtu *mtu, uint16_t datagram, uint64_t number)
 bool mtu_data_lost(struct mtu *mtu, uint16_t datagram, uint64_t number, uint64_t now_ns)
 {
     /* Larger packets were sent before the last fall: their loss says nothing of this size. */
-    if (datagram != mtu_datagram(mtu) || mtu->in_use == 0 || number < mtu->arrived_number)
+    if (datagram > mtu_datagram(mtu) || datagram <= DATAGRAM_MIN || mtu->in_use == 0 ||
+        number < mtu->arrived_number)
         return false;
-    if (mtu->losses_in_row++ == 0)
+    if (mtu->losses_in_row++ == 0) {
         mtu->row_since_ns = now_ns;
+        mtu->row_datagram = datagram;
+    }
+    if (datagram < mtu->row_datagram)
+        mtu->row_datagram = datagram;
     bool lasting = mtu->losses_in_row >= LASTING_LOSSES && now_ns - mtu->row_since_ns >= LASTING_NS;
     if ((mtu->losses_in_row >= SUSPICIOUS_LOSSES || lasting) && mtu->canary_ns == TIME_NEVER) {
         mtu->canary_ns = now_ns;

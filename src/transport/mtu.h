@@ -26,7 +26,8 @@ struct mtu {
     uint64_t give_up_ns;     /* when unanswered sizes are given up */
     unsigned cursor;         /* next size to probe in this round */
     uint64_t arrived_number; /* of the latest full packet that arrived */
-    unsigned losses_in_row;  /* full packets sent after it */
+    unsigned losses_in_row;  /* packets over DATAGRAM_MIN sent after it */
+    uint16_t row_datagram;   /* the smallest of them: only what is as large ends the row */
     uint64_t row_since_ns;   /* when the first of them was known */
     unsigned canaries_sent, canaries_arrived; /* since the suspicion */
     uint64_t canary_ns; /* when the next canary may go; TIME_NEVER without suspicion */

@@ -81,11 +81,19 @@ double rate_sigma(const struct rate_controller *c, double loss, double packets)
     return packets > 0 ? sqrt(p * (2 * c->burst - 1) / packets) : 1; /* geometric runs */
 }
 
+double rate_floor_bps(const struct rate_controller *c)
+{
+    double floor = 16.0 * c->config.datagram_bytes / rate_rtt_s(c);
+    floor = rate_clamp(floor, RATE_MIN_BPS, RATE_FLOOR_MOST_BPS);
+    double limit = (double)c->config.limit_bps;
+    return limit != 0 && limit < floor ? limit : floor;
+}
+
 void rate_set_base(struct rate_controller *c, double bps)
 {
     if (c->config.limit_bps != 0 && bps > (double)c->config.limit_bps)
         bps = (double)c->config.limit_bps;
-    bps = rate_clamp(bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    bps = rate_clamp(bps, rate_floor_bps(c), RATE_MAX_BPS);
     if (bps <= 0.97 * c->base_bps)
         c->epoch++;
     c->base_bps = bps;
@@ -340,7 +348,7 @@ void rate_controller_decide(const struct rate_controller *c, struct rate_decisio
     double pacing = pacing_rate(c);
     if (c->config.limit_bps != 0 && pacing > (double)c->config.limit_bps)
         pacing = (double)c->config.limit_bps;
-    pacing = rate_clamp(pacing, RATE_MIN_BPS, RATE_MAX_BPS);
+    pacing = rate_clamp(pacing, rate_floor_bps(c), RATE_MAX_BPS);
     decision->pacing_bps = (uint64_t)pacing;
     decision->base_bps = (uint64_t)c->base_bps;
     decision->inflight_cap_bytes = (uint64_t)inflight_cap(c, pacing);

@@ -133,7 +133,7 @@ static void grow(struct rate_controller *c, bool follows)
     }
     if (c->config.limit_bps != 0 && startup->pacing_bps > (double)c->config.limit_bps)
         startup->pacing_bps = (double)c->config.limit_bps;
-    startup->pacing_bps = rate_clamp(startup->pacing_bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    startup->pacing_bps = rate_clamp(startup->pacing_bps, rate_floor_bps(c), RATE_MAX_BPS);
     c->base_bps = startup->pacing_bps; /* no epoch: what was sent before still counts */
 }
 

@@ -15,6 +15,7 @@
 #define RATE_STARTUP_LOG 128u
 #define RATE_DELIVERED 4u
 #define RATE_MIN_BPS 64000.0
+#define RATE_FLOOR_MOST_BPS 512000.0
 #define RATE_MAX_BPS 1e12
 #define RATE_DRAIN_GAIN 0.5
 #define RATE_EXCESS_MIN 0.01        /* loss above the path's own that is worth a thought */
@@ -160,6 +161,9 @@ double rate_queue_now_s(const struct rate_controller *c); /* from the last RTT's
 double rate_ack_interval_s(const struct rate_controller *c);
 double rate_sigma(const struct rate_controller *c, double loss, double packets);
 /* Sets the believed rate; a cut of 3 % or more begins a new epoch. */
+/* The least rate ever used: two packets a round trip, so that a standing queue lowers it by itself,
+ * within RATE_MIN_BPS and RATE_FLOOR_MOST_BPS. */
+double rate_floor_bps(const struct rate_controller *c);
 void rate_set_base(struct rate_controller *c, double bps);
 void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample);
 /* Enough losses, or enough time, to judge by. */

@@ -335,6 +335,24 @@ static void test_mtu_loss_is_no_black_hole(void **state)
     assert_true(mtu_datagram(&mtu) < 1472);
 }
 
+static void test_mtu_black_hole_seen_by_smaller_packets(void **state)
+{
+    (void)state;
+    struct mtu mtu;
+    struct random random;
+    random_seed(&random, 8);
+    mtu_init(&mtu, false, 9001, 8973, NS_PER_S);
+    probe_path(&mtu, 3972, &random, 0);
+    assert_int_equal(mtu_datagram(&mtu), 3972);
+    /* Small blocks fill no packet: their pieces tell of the hole all the same. */
+    uint64_t number = 1000;
+    for (unsigned i = 0; i < 40; i++) {
+        mtu_data_lost(&mtu, 2705, number++, NS_PER_S);
+        mtu_data_arrived(&mtu, 1300, number++);
+    }
+    assert_true(mtu_canary_due(&mtu, 50 * NS_PER_MS, NS_PER_S));
+}
+
 /* ---- control_stream ---- */
 
 static void test_control_stream_over_loss(void **state)
@@ -388,6 +406,7 @@ int main(void)
         cmocka_unit_test(test_pacer_forgets_a_long_delay),
         cmocka_unit_test(test_mtu_finds_the_largest),
         cmocka_unit_test(test_mtu_loss_is_no_black_hole),
+        cmocka_unit_test(test_mtu_black_hole_seen_by_smaller_packets),
         cmocka_unit_test(test_control_stream_over_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
