@@ -268,7 +268,8 @@ static bool obey(struct lane *lane, const void *message, size_t size)
         return true;
     case COMMAND_CONTROL:
     case COMMAND_FRAMES:
-        return ring_put(lane->outbox, message, size);
+        lane->outbox_full = !ring_put(lane->outbox, message, size);
+        return !lane->outbox_full;
     case COMMAND_TUNING:
         take_tuning(lane, message);
         return true;
@@ -335,7 +336,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t lane_deadline(const struct lane *lane)
 {
-    if (!ring_is_empty(lane->down))
+    /* With the outbox full, commands wait for a packet to leave, which has a time of its own. */
+    if (!ring_is_empty(lane->down) && !lane->outbox_full)
         return 0;
     if (lane->broken || (lane->kind == LANE_DATAGRAM && !lane->path.known))
         return TIME_NEVER;

@@ -62,6 +62,7 @@ struct lane {
     uint16_t interface_mtu, datagram_max;
     struct packet_keys *seal_keys, *open_keys;
     struct ring *down, *up;
+    bool outbox_full;    /* a command waits for room in it */
     struct ring *outbox; /* control pieces and frames that wait to be sent; local */
     uint64_t now_ns;     /* of the call in progress */
 

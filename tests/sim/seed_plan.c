@@ -226,8 +226,10 @@ static void draw_lanes(struct draw *d)
         unsigned lane = (unsigned)random_below(&d->random, world->hosts[0].lanes);
         sim_case_act(d->c, moment(d), SIM_CUT_LANE, client, lane);
         if (lane == 0) { /* the handshake goes there: it may not have been over */
-            d->c->allowed[SENDER] |= ENDS_WITH(ERROR_UNREACHABLE);
-            d->c->allowed[RECEIVER] |= ENDS_WITH(ERROR_UNREACHABLE);
+            uint32_t without = ENDS_WITH(ERROR_UNREACHABLE) | ENDS_WITH(ERROR_PEER_LOST);
+            d->c->allowed[SENDER] |= without;
+            d->c->allowed[RECEIVER] |= without;
+            d->c->world.stall_ns = 0;
         }
     } else {
         d->drawn &= ~(UINT64_C(1) << WITH_DEAD_LANE);
