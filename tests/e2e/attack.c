@@ -1,11 +1,12 @@
 /* Somebody on the path who cannot read it: sends datagrams to a running copy's UDP port, from the
- * copy's own address and port, as fast as asked.
+ * copy's own address and port, as fast as asked. Run on the host with the port it needs no share of
+ * an emulated path.
  *
  *   petrel-attack INTERFACE FIRST_PORT LAST_PORT PER_SECOND SECONDS   (or until SIGTERM)
  *
- * Watches the interface for datagrams to those ports and sends, in turn: random bytes, what was
- * seen again (replayed), its beginning (truncated), with one bit changed (forged), and with a
- * foreign number. Prints how many went. Needs the right to open raw sockets; IPv4. */
+ * Watches an interface of layer 3 for datagrams to those ports and sends, in turn: random bytes,
+ * what was seen again (replayed), its beginning (truncated), with one bit changed (forged), and
+ * with a foreign number. Prints how many went. Needs the right to open raw sockets; IPv4. */
 #include <arpa/inet.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
@@ -111,9 +112,8 @@ static void watch_once(struct attack *attack)
         if (got <= (ssize_t)sizeof(offload))
             return;
         memcpy(&offload, bytes, sizeof(offload));
-        if (from.sll_pkttype == PACKET_OUTGOING)
-            remember(attack, bytes + sizeof(offload), (size_t)got - sizeof(offload),
-                     offload.gso_type == VIRTIO_NET_HDR_GSO_NONE ? 0 : offload.gso_size);
+        remember(attack, bytes + sizeof(offload), (size_t)got - sizeof(offload),
+                 offload.gso_type == VIRTIO_NET_HDR_GSO_NONE ? 0 : offload.gso_size);
     }
 }
 

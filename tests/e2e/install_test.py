@@ -161,7 +161,7 @@ for command; do :; done
         self.assertTrue(hosts.wait_until(lambda: not os.path.exists(self.folder_there), 10))
 
     def test_a_read_only_cache(self):
-        prefix = shlex.join(hosts.unprivileged()) if hosts.is_root() else ""
+        prefix = shlex.join(hosts.unprivileged())
         os.mkdir(self.path("far/.cache"), 0o555)
         result = self.act("install", PERMISSION, prefix=prefix)
         self.assertIn(".cache/petrel", result.stderr)
