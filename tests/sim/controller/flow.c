@@ -251,7 +251,6 @@ static void close_intervals(struct flow *flow, uint64_t now_ns)
             break;
         struct rate_interval *report = &interval->report;
         report->settled_ns = now_ns;
-        report->outage |= now_ns - report->end_ns > 4 * flow->srtt_ns + probe_timeout(flow);
         if (interval->first_arrival_ns != 0 &&
             interval->last_arrival_ns > interval->first_arrival_ns)
             report->receiver_span_ns = interval->last_arrival_ns - interval->first_arrival_ns;
@@ -373,13 +372,13 @@ static void note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now_ns)
     decide(flow);
 }
 
-/* After long silence the open intervals tell of an outage, not of the rate. */
 static void note_silence(struct flow *flow, uint64_t now_ns)
 {
-    uint64_t longest = 2 * flow->srtt_ns + 2 * flow->ack_interval_ns + 50 * NS_PER_MS;
-    if (now_ns - flow->last_ack_ns <= longest)
+    uint64_t silence = now_ns - flow->last_ack_ns;
+    if (silence <= 2 * flow->srtt_ns + 2 * flow->ack_interval_ns)
         return;
-    for (uint64_t id = flow->oldest_interval; id < flow->next_interval; id++)
+    uint64_t limit = flow->oldest_interval + FLOW_INTERVALS;
+    for (uint64_t id = flow->oldest_interval; id < flow->next_interval && id < limit; id++)
         interval_at(flow, id)->report.outage = true;
 }
 
@@ -401,7 +400,7 @@ void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns)
     }
     if (largest == UINT64_MAX)
         return;
-    if (flow->config.kind == FLOW_PETREL)
+    if (flow->config.kind == FLOW_PETREL && flow->oldest_interval < flow->next_interval)
         note_silence(flow, now_ns);
     flow->last_ack_ns = now_ns;
     bucket_at(flow, now_ns)->acked_bytes += newly * flow->datagram_bytes;
