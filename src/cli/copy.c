@@ -200,10 +200,13 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
     return good;
 }
 
-/* A sender that missed the receiver's last word may take its exit status for it. */
+/* A sender that missed the receiver's last word may take its exit status for it, where nothing of
+ * the user's own stands between that status and us. */
 static bool is_confirmed(const struct copy *copy, const struct error *error, int ssh_status)
 {
-    return copy->options.push && error->kind == ERROR_PEER_LOST && ssh_status == EXIT_OK;
+    const struct copy_options *options = &copy->options;
+    return options->push && options->ssh.remote_petrel == NULL && options->ssh.command == NULL &&
+           error->kind == ERROR_PEER_LOST && ssh_status == EXIT_OK;
 }
 
 static int copy_files(struct copy *copy)
@@ -215,13 +218,24 @@ static int copy_files(struct copy *copy)
     if (started)
         run(copy, &progress, hint, sizeof(hint), &error);
     int status = ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
-    if (started && is_confirmed(copy, &error, status))
+    if (started && is_confirmed(copy, &error, status)) {
         error_clear(&error);
+        report_line(copy->report,
+                    "%s's last packets were lost; its exit status says that all was "
+                    "verified",
+                    copy->options.host);
+    }
     advise(copy, status, &error);
     int code = error.kind != ERROR_NONE ? exit_code_of(error.kind)
                                         : report_exit_code(copy->report, &progress);
-    report_end(copy->report, &progress, &error, hint, code);
-    return code;
+    return report_end(copy->report, &progress, &error, hint, code);
+}
+
+static void print_help(void)
+{
+    printf("petrel [copy] [OPTION...] FILE... [user@]host:PATH    send\n"
+           "petrel [copy] [OPTION...] [user@]host:FILE... PATH    fetch\n\nOptions:\n");
+    copy_options_print_help();
 }
 
 int command_copy(int argc, char **argv)
@@ -239,7 +253,7 @@ int command_copy(int argc, char **argv)
         if (copy.options.version)
             printf("petrel %s\n", PETREL_VERSION);
         else
-            copy_options_print_help();
+            print_help();
         return EXIT_OK;
     }
     struct report_options report = {.quiet = copy.options.quiet,
@@ -249,11 +263,9 @@ int command_copy(int argc, char **argv)
                                     .json = copy.options.json,
                                     .host = copy.options.host,
                                     .command_start_ns = started_ns};
-    int code = EXIT_FILE_IO;
     copy.report = report_new(&report, &error);
-    if (copy.report != NULL)
-        code = copy_files(&copy);
-    else
+    int code = copy.report != NULL ? copy_files(&copy) : exit_code_of(error.kind);
+    if (copy.report == NULL)
         fprintf(stderr, "petrel: %s\n", error.text);
     report_free(copy.report);
     if (copy.source != NULL)

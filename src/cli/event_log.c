@@ -160,7 +160,7 @@ static void put_limits(json_t *event, const struct sender_figures *sender)
     json_object_set_new(event, "limited_seconds", limits);
 }
 
-void event_log_end(struct event_log *log, const struct transfer_progress *progress,
+bool event_log_end(struct event_log *log, const struct transfer_progress *progress,
                    const struct error *error, uint64_t command_ns, int exit_code)
 {
     const struct session_statistics *session = &progress->session;
@@ -191,4 +191,5 @@ void event_log_end(struct event_log *log, const struct transfer_progress *progre
     put_seconds(event, "disk_wait_seconds", progress->disk_wait_ns);
     put_seconds(event, "peer_disk_wait_seconds", progress->peer_disk_wait_ns);
     emit(log, event);
+    return ferror(log->out) == 0;
 }

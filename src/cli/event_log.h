@@ -18,8 +18,9 @@ void event_log_progress(struct event_log *log, const struct transfer_progress *p
                         uint64_t now_ns);
 void event_log_file(struct event_log *log, const struct transfer_event *event);
 void event_log_note(struct event_log *log, const char *text);
-/* "error" when error->kind is set, then "summary" in every case. */
-void event_log_end(struct event_log *log, const struct transfer_progress *progress,
+/* "error" when error->kind is set, then "summary" in every case. False when any of the events could
+ * not be written. */
+bool event_log_end(struct event_log *log, const struct transfer_progress *progress,
                    const struct error *error, uint64_t command_ns, int exit_code);
 
 #endif

@@ -124,6 +124,16 @@ static int serve(struct remote *remote, struct udp_listener *listener)
     return progress.files_failed > 0 ? EXIT_PARTIAL : EXIT_OK;
 }
 
+/* One network thread a lane, as far as there are processors. */
+static unsigned network_threads(const struct bootstrap_start *start)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (start->lanes == 0)
+        return driver_default_lanes();
+    return processors > 0 && start->lanes > (unsigned)processors ? (unsigned)processors
+                                                                 : start->lanes;
+}
+
 int command_remote(int argc, char **argv)
 {
     (void)argc;
@@ -146,8 +156,8 @@ int command_remote(int argc, char **argv)
             remote.start.protocol.highest);
     if (error.kind != ERROR_NONE)
         return refuse(&error);
-    struct udp_listener *listener =
-        driver_listen(remote.start.first_port, remote.start.last_port, 1, &error);
+    struct udp_listener *listener = driver_listen(remote.start.first_port, remote.start.last_port,
+                                                  network_threads(&remote.start), &error);
     if (listener == NULL)
         return refuse(&error);
     int code = answer(listener) ? serve(&remote, listener) : EXIT_PROTOCOL;

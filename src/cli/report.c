@@ -152,8 +152,8 @@ static bool has_summary(const struct report *report, const struct transfer_progr
     return !report->options.quiet && (good_files(progress) > 0 || report->failures.count != 1);
 }
 
-void report_end(struct report *report, const struct transfer_progress *progress,
-                const struct error *error, const char *hint, int exit_code)
+int report_end(struct report *report, const struct transfer_progress *progress,
+               const struct error *error, const char *hint, int exit_code)
 {
     uint64_t command_ns = driver_now() - report->options.command_start_ns;
     progress_line_clear(&report->line);
@@ -167,6 +167,8 @@ void report_end(struct report *report, const struct transfer_progress *progress,
     }
     if (hint[0] != '\0' && !report->options.quiet)
         report_line(report, "%s", hint);
-    if (report->log != NULL)
-        event_log_end(report->log, progress, error, command_ns, exit_code);
+    if (report->log == NULL || event_log_end(report->log, progress, error, command_ns, exit_code))
+        return exit_code;
+    report_line(report, "the events of --json could not all be written");
+    return exit_code == EXIT_OK ? EXIT_FILE_IO : exit_code;
 }

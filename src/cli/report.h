@@ -28,9 +28,10 @@ void report_tick(void *context, const struct transfer_progress *progress);
 
 /* The exit code of a copy that went to its end: 0, or what its failed files make of it. */
 int report_exit_code(const struct report *report, const struct transfer_progress *progress);
-/* The end: summary, or the error. `hint` is "" or a line of advice. */
-void report_end(struct report *report, const struct transfer_progress *progress,
-                const struct error *error, const char *hint, int exit_code);
+/* The end: summary, or the error. `hint` is "" or a line of advice. Returns the exit code, which is
+ * another one when the events that a program waits for could not be written. */
+int report_end(struct report *report, const struct transfer_progress *progress,
+               const struct error *error, const char *hint, int exit_code);
 /* A line for people on stderr, prefixed "petrel: ", clear of the progress line. */
 void report_line(struct report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

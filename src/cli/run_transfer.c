@@ -1,6 +1,7 @@
 #include "cli/run_transfer.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,17 @@ static void *disk_thread(void *context)
         runner->has_work = false;
         pthread_mutex_unlock(&runner->lock);
     }
+}
+
+/* Signals are for the thread that obeys them: on this one they would only interrupt the disk. */
+static bool start_disk_thread(struct runner *runner, pthread_t *disk)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(disk, NULL, disk_thread, runner) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }
 
 /* ---- what the driver asks of us ---- */
@@ -132,7 +144,7 @@ static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struc
     work_set_wakers(work, wake_disk, runner, wake_network, runner);
     work_set_flip(work, run->flip, run->flip_after);
     pthread_t disk;
-    if (pthread_create(&disk, NULL, disk_thread, runner) != 0)
+    if (!start_disk_thread(runner, &disk))
         return error_set(error, ERROR_MEMORY, "cannot start the disk thread");
     runner->opened_ns = driver_now();
     bool good = driver_run(runner->driver, error);

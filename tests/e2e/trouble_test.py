@@ -16,7 +16,7 @@ import time
 import hosts
 from hosts import ATTACK, CONFIG, FAR_EXEC, HOOKS, HOST, MIB, PETREL, TEMP
 
-OK, USAGE, PROTOCOL, INTERRUPTED, PARTIAL, VANISHED, LOST = 0, 1, 12, 20, 23, 24, 30
+OK, USAGE, FILE_IO, PROTOCOL, INTERRUPTED, PARTIAL, VANISHED, LOST = 0, 1, 11, 12, 20, 23, 24, 30
 UNREACHABLE, VERIFY, NO_REMOTE, NO_SPACE, PERMISSION, NOT_FOUND, EXISTS = 40, 41, 42, 43, 44, 47, 48
 SSH = 255
 
@@ -96,6 +96,14 @@ class BadInput(hosts.Case):
         result = self.finish(process)
         self.assertEqual(result.code, VANISHED, result.stderr)
         self.assertEqual(os.listdir(self.path("far")), [])
+
+    def test_events_that_cannot_be_written(self):
+        source = self.write("near/file", 10)
+        result = self.copy("--json=/dev/full", source, self.remote("far"), code=FILE_IO)
+        self.assertIn("--json could not all be written", result.stderr)
+        self.same_file("near/file", "far/file")
+        self.fails(NOT_FOUND, "/nonexistent/log", "--json=/nonexistent/log", source,
+                   self.remote("far"))
 
     def test_operands(self):
         for words, says in (((["a:b", "c:d"]), "both sides are remote"),
@@ -195,7 +203,7 @@ sys.stdin.read()
 """], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.assertEqual(far.stdout.readline(), "ready\n")
-            self.fails(11, ["60123", HOST], "--udp-ports", "60123", self.source,
+            self.fails(FILE_IO, ["60123", HOST], "--udp-ports", "60123", self.source,
                        self.remote("far"))
         finally:
             far.communicate("")
