@@ -11,6 +11,7 @@
 
 #define PORT_FIRST 60000
 #define PORT_LAST 61000
+#define LIMIT_LEAST_BPS 64000u
 
 /* ---- options with a form of their own ---- */
 
@@ -140,6 +141,13 @@ static bool take_operands(struct copy_options *options, const char **words, size
            check_sides(options, error);
 }
 
+/* The rate never falls below this: what could not be kept is not promised. */
+static bool check_limit(const struct copy_options *options, struct error *error)
+{
+    return options->limit_bps == 0 || options->limit_bps >= LIMIT_LEAST_BPS ||
+           error_set(error, ERROR_USAGE, "--limit is 64kbit (8kB a second) at the least");
+}
+
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
     *options = (struct copy_options){.first_port = PORT_FIRST, .last_port = PORT_LAST};
@@ -149,8 +157,8 @@ bool copy_options_parse(struct copy_options *options, int argc, char **argv, str
     size_t count;
     bool good = options_parse(table, argc, argv, options, words, &count, error);
     if (good && !options->help && !options->version)
-        good =
-            take_operands(options, words, count, error) && ssh_options_finish(&options->ssh, error);
+        good = check_limit(options, error) && take_operands(options, words, count, error) &&
+               ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)
         copy_options_release(options);

@@ -142,6 +142,19 @@ static void measure_rate(struct progress_line *line, const struct transfer_progr
     line->mark_bytes = progress->verified_bytes;
 }
 
+/* What the peer says may still come in while nothing of ours gets through: a sender's question is
+ * answered by acknowledgements alone. */
+static void note_answers(struct progress_line *line, struct session_statistics *session,
+                         uint64_t now_ns)
+{
+    bool waits = session->payload_sent > 0 && session->in_flight_bytes > 0;
+    if (!waits || session->packets_acked != line->answered_packets || line->answered_ns == 0)
+        line->answered_ns = now_ns;
+    line->answered_packets = session->packets_acked;
+    if (waits && line->answered_ns < session->last_heard_ns)
+        session->last_heard_ns = line->answered_ns;
+}
+
 /* A copy in the background leaves the terminal to others. */
 static bool in_foreground(void)
 {
@@ -154,11 +167,13 @@ void progress_line_draw(struct progress_line *line, const struct transfer_progre
 {
     if (!line->enabled || (line->drawn && now_ns < line->last_draw_ns + DRAW_NS))
         return;
+    struct transfer_progress shown = *progress;
     measure_rate(line, progress, now_ns);
+    note_answers(line, &shown.session, now_ns);
     if (!in_foreground())
         return;
     char text[320];
-    progress_line_text(text, sizeof(text), terminal_width(), progress, line->rate_bps, now_ns);
+    progress_line_text(text, sizeof(text), terminal_width(), &shown, line->rate_bps, now_ns);
     fprintf(stderr, "\r%s\033[K", text);
     fflush(stderr);
     line->drawn = true;

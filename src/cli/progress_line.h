@@ -11,6 +11,8 @@ struct progress_line {
     /* For the rate of the last seconds. */
     uint64_t mark_ns, mark_bytes;
     double rate_bps;
+    /* When the peer last acknowledged something, or had nothing to acknowledge. */
+    uint64_t answered_ns, answered_packets;
 };
 
 void progress_line_init(struct progress_line *line, bool wanted);

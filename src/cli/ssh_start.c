@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "cli/answer_search.h"
 #include "cli/ssh_command.h"
+#include "net/driver.h"
 #include "transport/limits.h"
 
 #define NAP_NS (5 * NS_PER_MS)
@@ -107,12 +108,18 @@ static bool is_stopped(const struct ssh_options *options)
     return options->stop != NULL && *options->stop > 0;
 }
 
-/* One byte of the far end's output: 1, or 0 at its end or when we are to stop. */
+/* How long a far end may say nothing at all (its user may be typing a password, which sshd itself
+ * allows two minutes), how long it may go on about other things, and how much of them. */
+#define SILENT_NS (150 * NS_PER_S)
+#define CHATTER_NS (20 * NS_PER_S)
+#define CHATTER_BYTES (8u * 1024 * 1024)
+
+/* One byte of the far end's output: 1, or 0 at its end, at `until_ns` or when we are to stop. */
 static int read_byte(const struct ssh_channel *channel, const struct ssh_options *options,
-                     char *byte)
+                     uint64_t until_ns, char *byte)
 {
     struct pollfd waits = {.fd = channel->from_remote, .events = POLLIN};
-    while (!is_stopped(options)) {
+    while (!is_stopped(options) && driver_now() < until_ns) {
         /* A signal may come just before the wait: so none is long. */
         if (poll(&waits, 1, 100) <= 0)
             continue;
@@ -129,7 +136,11 @@ static bool read_answer(struct ssh_channel *channel, const struct ssh_options *o
 {
     struct answer_search search = {.length = 0};
     char byte;
-    while (read_byte(channel, options, &byte)) {
+    size_t taken = 0;
+    uint64_t until_ns = driver_now() + SILENT_NS;
+    while (taken < CHATTER_BYTES && read_byte(channel, options, until_ns, &byte)) {
+        if (taken++ == 0)
+            until_ns = driver_now() + CHATTER_NS;
         if (!answer_search_take(&search, byte))
             continue;
         struct error said = {0};
@@ -139,6 +150,18 @@ static bool read_answer(struct ssh_channel *channel, const struct ssh_options *o
         return error_set(error, said.kind, "%s: %s", host, said.text);
     }
     answer_search_end(&search);
+    if (taken >= CHATTER_BYTES || driver_now() >= until_ns) {
+        ssh_close(channel, 0);
+        if (taken == 0)
+            return error_set(
+                error, ERROR_NO_REMOTE,
+                "%s said nothing for %u s: no petrel answered there; try: ssh %s petrel "
+                "version",
+                host, (unsigned)(SILENT_NS / NS_PER_S), host);
+        return error_set(error, ERROR_NO_REMOTE,
+                         "%s does not start petrel but goes on saying other things: %s", host,
+                         search.noise);
+    }
     int status = ssh_close(channel, is_stopped(options) ? 0 : END_NS);
     if (is_stopped(options))
         return error_set(error, ERROR_INTERRUPTED, "interrupted");

@@ -84,6 +84,7 @@ void transfer_fail(struct transfer *transfer, const struct error *error, uint64_
     transfer->failed = true;
     if (transfer->error.kind == ERROR_NONE)
         transfer->error = *error;
+    work_hurry(transfer->work);
     if (transfer->session != NULL && !transfer->session_closed)
         session_abort(transfer->session, error->kind, error->text, now_ns);
     close_work(transfer);
@@ -231,6 +232,7 @@ static void on_closed(struct transfer *transfer)
             peer_lost(transfer, said);
         else
             transfer->error = *said;
+        work_hurry(transfer->work);
         transfer->error_is_peers = session_error_is_peers(transfer->session);
     }
     close_work(transfer);
@@ -404,8 +406,6 @@ void transfer_abort(struct transfer *transfer, enum error_kind kind, const char 
     if (kind == ERROR_NONE)
         error_set(&error, ERROR_PEER_LOST, "the transfer ended early; the result is unknown");
     error_set(&error, kind, "%s", text);
-    if (kind == ERROR_INTERRUPTED)
-        work_hurry(transfer->work);
     transfer_fail(transfer, &error, now_ns);
     work_flush(transfer->work);
 }

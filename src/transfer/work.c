@@ -280,12 +280,13 @@ static void do_sink(struct work *work, const struct sink_job *job)
 {
     if (!work->opened)
         return;
-    if (job->kind == SINK_BLOCK) {
-        if (atomic_load_explicit(&work->hurry, memory_order_relaxed))
-            return;
+    if (atomic_load_explicit(&work->hurry, memory_order_relaxed))
+        return;
+    if (job->kind == SINK_BLOCK)
         flip_once(&work->flip_disk, FLIP_WRITE, job->bytes, job->length, job->packed);
-    }
-    work->storage.sink_ops->accept(work->storage.sink, job, emit, work);
+    struct sink_job stoppable = *job;
+    stoppable.stop = &work->hurry;
+    work->storage.sink_ops->accept(work->storage.sink, &stoppable, emit, work);
 }
 
 static void do_answer(struct work *work, const struct work_job *job)

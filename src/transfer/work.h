@@ -110,7 +110,8 @@ void work_free(struct work *work);
 bool work_put(struct work *work, const struct work_job *job);
 /* Jobs that found no room in the ring: a producer that can wait does so while this is not 0. */
 size_t work_backlog(const struct work *work);
-/* Blocks still to be given to the sink are dropped, so that an interrupt need not wait for them. */
+/* The transfer has failed: what is still to be given to the sink is dropped, and a block in its
+ * hands is left where it is, so that the end need not wait for them. */
 void work_hurry(struct work *work);
 /* Oldest report, valid until work_release; NULL when there is none. */
 const struct work_report *work_peek(struct work *work);

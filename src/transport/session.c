@@ -631,6 +631,7 @@ void session_statistics(const struct session *session, struct session_statistics
         statistics->peer_socket_drops += counters->peer_socket_drops;
         statistics->own_socket_drops += counters->own_socket_drops;
         statistics->forged += counters->forged;
+        statistics->in_flight_bytes += counters->in_flight_bytes;
         statistics->lanes += slot->active;
         if (statistics->rtt_min_ns == 0 ||
             (counters->rtt_min_ns != 0 && counters->rtt_min_ns < statistics->rtt_min_ns))

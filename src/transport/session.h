@@ -125,6 +125,7 @@ struct session_statistics {
     uint16_t datagram_size; /* in use */
     unsigned lanes;
     uint64_t limited_ns[LIMIT_COUNT]; /* time spent limited by each */
+    uint64_t in_flight_bytes;         /* sent and neither acknowledged nor given up */
     uint64_t last_heard_ns;           /* when the last authenticated packet came */
 };
 void session_statistics(const struct session *session, struct session_statistics *statistics);

@@ -176,7 +176,9 @@ bool operands_from_local(struct operands *operands, const char *const *paths, si
 static bool add_source(struct operands *operands, const char *source, bool wildcards,
                        struct error *error)
 {
-    char *path = path_from_home(source, error);
+    /* The home itself has no name that was asked for: its contents are meant. */
+    bool home = source[0] == '\0' || strcmp(source, "~") == 0;
+    char *path = path_from_home(home ? "~/" : source, error);
     if (path == NULL)
         return false;
     struct stat status;

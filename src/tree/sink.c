@@ -186,6 +186,7 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
     struct file_sink *sink = context;
     sink->emit = emit;
     sink->context = emit_context;
+    sink->stop = job->stop;
     if (sink->has_failed || !sink->is_open || sink->has_ended) {
         if (job->kind == SINK_BLOCK)
             sink_give_back(sink, job->bytes);
@@ -205,7 +206,7 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
         finish(sink, job);
         break;
     }
-    if (batch_is_due(sink) && !sink->has_failed)
+    if (batch_is_due(sink) && !sink->has_failed && !sink_is_stopped(sink))
         batch_flush(sink);
     if (sink->has_failed) { /* buffers kept for their entries go home */
         for (size_t i = 0; i < sink->orphan_count; i++)

@@ -250,7 +250,8 @@ static void take_delivery(struct file_sink *sink, struct pack_reader *reader)
     struct entry entry;
     struct error error = {0};
     enum pack_result result;
-    while ((result = pack_next(reader, &entry, &error)) == PACK_ENTRY && !sink->has_failed)
+    while ((result = pack_next(reader, &entry, &error)) == PACK_ENTRY && !sink->has_failed &&
+           !sink_is_stopped(sink))
         deliver(sink, &entry);
     if (result == PACK_INVALID)
         sink_fail(sink, &error);

@@ -108,7 +108,8 @@ struct file_sink {
     struct spool spool;
     uint64_t blocks, files_done, files_skipped, files_failed, failures;
     uint64_t losses[LOSS_KINDS];
-    sink_emit *emit; /* set during a job */
+    const atomic_bool *stop; /* of the job in progress */
+    sink_emit *emit;         /* set during a job */
     void *context;
 };
 
@@ -156,6 +157,12 @@ bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int par
 /* Permissions and time of an open file; what the file system cannot hold is counted, not failed. */
 bool sink_set_attributes(struct file_sink *sink, int fd, uint32_t mode, int64_t mtime_s,
                          uint32_t mtime_ns, struct error *error);
+
+/* The transfer is over: nothing more is to be written. */
+static inline bool sink_is_stopped(const struct file_sink *sink)
+{
+    return sink->stop != NULL && atomic_load_explicit(sink->stop, memory_order_relaxed);
+}
 
 /* sink_entry.c */
 void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, uint32_t block);

@@ -7,6 +7,7 @@
 #ifndef PETREL_TREE_STORAGE_H
 #define PETREL_TREE_STORAGE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -91,6 +92,9 @@ struct sink_job {
     uint64_t size;
     uint64_t blocks, files;
     struct error error;
+    /* Set from another thread when the transfer is over: what is left of the job is not done. NULL:
+     * never. Lives as long as the sink. */
+    const atomic_bool *stop;
 };
 
 enum sink_report_kind {

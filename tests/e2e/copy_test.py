@@ -142,6 +142,9 @@ class Operands(hosts.Case):
         self.same_file("near/file", "far/named")
         self.copy(f"{HOST}:~/named", self.path("near/"), far_petrel=petrel)
         self.same_file("far/named", "near/named")
+        for number, whole in enumerate((f"{HOST}:", f"{HOST}:~", f"{HOST}:~/")):
+            self.copy(whole, self.path(f"home{number}"), far_petrel=petrel)
+            self.same_content("far", f"home{number}")
 
     def test_ipv6(self):
         far6 = os.environ.get("PETREL_LAB_FAR_V6")
@@ -345,17 +348,21 @@ class Figures(hosts.Case):
                                lost * 100 / sent, delta=0.2)
         # Each lost packet goes again; what goes for other reasons too is little.
         resent = summary["payload_resent"] * 100 / summary["payload_sent"]
-        self.assertAlmostEqual(resent, lost * 100 / sent, delta=0.5)
+        self.assertAlmostEqual(resent, lost * 100 / sent, delta=0.3)
         return result
 
     def test_loss_and_resent_share(self):
         self.write("near/file", 16 * MIB)
-        hosts.link("set", "--loss", "2%", "--loss-back", "2%", "--rate", "200mbit")
+        # A queue long enough that all that is lost is lost by chance: a short copy on a short queue
+        # is mostly start-up, where a second copy of a piece may arrive before the first is missed.
+        hosts.link("set", "--loss", "2%", "--loss-back", "2%", "--rate", "200mbit", "--queue",
+                   "2mb")
         try:
             self.check(self.path("near/file"), self.remote("far/file"), forward=True)
             self.check(self.remote("far/file"), self.path("back"), forward=False)
         finally:
-            hosts.link("set", "--loss", "0%", "--loss-back", "0%", "--rate", "10gbit")
+            hosts.link("set", "--loss", "0%", "--loss-back", "0%", "--rate", "10gbit",
+                       "--queue", "1bdp")
         self.same_file("near/file", "back")
 
 

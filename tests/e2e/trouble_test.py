@@ -312,6 +312,28 @@ class Ends(hosts.Case):
         self.ends(process, INTERRUPTED, 3)
         self.assertEqual(os.listdir(self.path("back")), [])
 
+    def test_interrupt_a_push_of_many_files(self):
+        """What the far end has in hand is not written to its end."""
+        for number in range(6000):
+            self.write(f"near/many/{number}", 600)
+        process = self.start("-q", self.path("near/many"), self.remote("far"))
+        many = self.path("far/many")
+        self.assertTrue(hosts.wait_until(
+            lambda: os.path.isdir(many) and len(os.listdir(many)) > 200, 20))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=10)
+        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 5))
+        if process.returncode != 0:
+            self.assertEqual(process.returncode, INTERRUPTED)
+            left = os.listdir(many)
+            self.assertLess(len(left), 6000)
+            self.assertEqual([name for name in left if name.startswith(".petrel-")], [])
+
+    def test_a_far_end_that_only_talks(self):
+        self.source = self.write("near/file", 10)
+        self.fails(NO_REMOTE, ["goes on saying other things", "y"], self.source,
+                   self.remote("far"), far_petrel="yes #")
+
     def test_interrupt_while_ssh_waits(self):
         script = self.write("script", text="#!/bin/sh\nexec sleep 60\n", mode=0o755)
         process = self.start("-o", "ControlPath=none", self.write("near/file", 10),
