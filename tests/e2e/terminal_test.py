@@ -138,9 +138,16 @@ exec ssh "$@"
         self.assertGreater(len(terminal.lines()), 0)
 
     def test_silence_is_told(self):
+        self.silence_is_told("--loss", "100%", "--loss-back", "100%")
+
+    def test_a_path_that_is_dead_one_way_only_is_told(self):
+        """The far end's own packets still come in."""
+        self.silence_is_told("--loss", "100%")
+
+    def silence_is_told(self, *outage):
         terminal = self.start_copy(size=6 * MIB)
         self.assertTrue(terminal.read_until(lambda output: b"ETA" in output))
-        hosts.link("set", "--loss", "100%", "--loss-back", "100%")
+        hosts.link("set", *outage)
         try:
             told = terminal.read_until(lambda output: b"no answer for 3 s" in output, 20)
         finally:

@@ -137,6 +137,7 @@ static void test_sides(void **state)
     refused("scp://a:1/x scp://a:2/y .", "different hosts");
     refused("x", "needs a source and a destination");
     refused("-q", "needs a source and a destination");
+    refused("--limit 8kbit a h:", "64kbit");
     refused("-x:y h:", "there is no option");
     refused("-- -x:y .", "cannot begin with '-'");
 }
