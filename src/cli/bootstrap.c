@@ -39,14 +39,17 @@ static size_t fits(int length, size_t capacity)
 size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, size_t capacity)
 {
     char secret[2 * START_SECRET_SIZE + 1], session[2 * SESSION_ID_SIZE + 1];
+    char policy[SEND_POLICY_WORD_MAX];
     to_hex(start->secret, START_SECRET_SIZE, secret);
     to_hex(start->session_id, SESSION_ID_SIZE, session);
-    int length = snprintf(
-        line, capacity,
-        START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu protocol=%u-%u\n",
-        secret, session, start->remote_sends ? "send" : "receive", start->first_port,
-        start->last_port, start->lanes, (unsigned long long)start->limit_bps,
-        start->protocol.lowest, start->protocol.highest);
+    send_policy_write(&start->policy, policy);
+    int length =
+        snprintf(line, capacity,
+                 START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu policy=%s "
+                       "protocol=%u-%u\n",
+                 secret, session, start->remote_sends ? "send" : "receive", start->first_port,
+                 start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
+                 start->protocol.lowest, start->protocol.highest);
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
@@ -135,6 +138,8 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
         start->lanes = (unsigned)number;
     if (strcmp(key, "limit") == 0 && read_number(value, UINT64_MAX, &number))
         start->limit_bps = number;
+    if (strcmp(key, "policy") == 0)
+        send_policy_read(value, &start->policy);
     if (strcmp(key, "protocol") == 0)
         read_protocol(value, &start->protocol);
     return 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "cli/send_policy.h"
 #include "crypto/handshake.h"
 
 #define BOOTSTRAP_LINE_MAX 1024
@@ -24,6 +25,7 @@ struct bootstrap_start {
     uint16_t first_port, last_port;
     unsigned lanes;
     uint64_t limit_bps;
+    struct send_policy policy; /* of the sender, whichever end that is */
     struct version_range protocol;
 };
 

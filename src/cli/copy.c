@@ -133,6 +133,7 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .last_port = options->last_port,
                                  .lanes = options->lanes,
                                  .limit_bps = options->limit_bps,
+                                 .policy = options->policy,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!random_bytes(copy->start.secret, START_SECRET_SIZE, error) ||
         !random_bytes(copy->start.session_id, SESSION_ID_SIZE, error))
@@ -179,6 +180,8 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                .driver = {.candidate_count = copy->channel.addresses.count,
                                           .lanes = options->lanes,
                                           .limit_bps = options->limit_bps,
+                                          .policy = options->policy.kind,
+                                          .fixed_bps = options->policy.fixed_bps,
                                           .open_timeout_ns = OPEN_TIMEOUT_NS,
                                           .stop = copy->stop,
                                           .watch_fd = copy->channel.from_remote,

@@ -11,7 +11,6 @@
 
 #define PORT_FIRST 60000
 #define PORT_LAST 61000
-#define LIMIT_LEAST_BPS 64000u
 
 /* ---- options with a form of their own ---- */
 
@@ -35,6 +34,11 @@ static bool parse_ports(void *target, const char *value, struct error *error)
     return true;
 }
 
+static bool parse_policy(void *target, const char *value, struct error *error)
+{
+    return send_policy_parse(value, &((struct copy_options *)target)->policy, error);
+}
+
 _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
 #define FIELD(name) offsetof(struct copy_options, name)
 
@@ -54,6 +58,8 @@ static const struct option table[] = {
     {0, "udp-ports", OPTION_CUSTOM, 0, "A-B", "UDP ports over there (60000-61000)", parse_ports},
     {0, "limit", OPTION_RATE, FIELD(limit_bps), "RATE", "send no faster, e.g. 200Mbit or 25MB",
      NULL},
+    {0, "policy", OPTION_CUSTOM, 0, "POLICY",
+     "towards others: auto, fair, background or fixed:RATE", parse_policy},
     {0, "json", OPTION_OPTIONAL, FIELD(json), "FILE",
      "events as JSON, one a line, to stdout or FILE", NULL},
     {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
@@ -144,7 +150,7 @@ static bool take_operands(struct copy_options *options, const char **words, size
 /* The rate never falls below this: what could not be kept is not promised. */
 static bool check_limit(const struct copy_options *options, struct error *error)
 {
-    return options->limit_bps == 0 || options->limit_bps >= LIMIT_LEAST_BPS ||
+    return options->limit_bps == 0 || options->limit_bps >= SEND_RATE_LEAST_BPS ||
            error_set(error, ERROR_USAGE, "--limit is 64kbit (8kB a second) at the least");
 }
 

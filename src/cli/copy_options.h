@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cli/operand.h"
+#include "cli/send_policy.h"
 #include "cli/ssh_start.h"
 
 struct copy_options {
@@ -14,6 +15,7 @@ struct copy_options {
     unsigned lanes; /* 0: auto */
     uint16_t first_port, last_port;
     uint64_t limit_bps;
+    struct send_policy policy;
     const char *json; /* NULL: off; "": to stdout; else a file */
     struct operand *sources;
     size_t source_count;

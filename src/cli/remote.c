@@ -104,6 +104,8 @@ static int serve(struct remote *remote, struct udp_listener *listener)
         .driver = {.listener = listener,
                    .lanes = remote->start.lanes,
                    .limit_bps = remote->start.limit_bps,
+                   .policy = remote->start.policy.kind,
+                   .fixed_bps = remote->start.policy.fixed_bps,
                    .open_timeout_ns = SECRET_LIFE_NS,
                    .stop = interrupt_watch(),
                    .watch_fd = STDIN_FILENO,

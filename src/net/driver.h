@@ -45,9 +45,11 @@ struct driver_config {
     int stream_in, stream_out;
     unsigned lanes; /* client: 0 for auto; a server follows the client */
     uint64_t limit_bps, fixed_bps;
-    uint64_t rtt_ns;          /* known from SSH, 0 if not */
-    uint64_t open_timeout_ns; /* until "no answer" */
-    uint64_t idle_timeout_ns; /* 0: 90 s */
+    enum rate_policy policy;       /* unless fixed_bps says the rate */
+    struct rate_memory remembered; /* of an earlier transfer over this path; rate 0: none */
+    uint64_t rtt_ns;               /* known from SSH, 0 if not */
+    uint64_t open_timeout_ns;      /* until "no answer" */
+    uint64_t idle_timeout_ns;      /* 0: 90 s */
     struct driver_upper upper;
     /* Watched at each wake-up; set from a signal handler. 1: upper.interrupt; 2 or more: at once.
      */

@@ -61,6 +61,8 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .rtt_ns = result->rtt_ns != 0 ? result->rtt_ns : config->rtt_ns,
         .limit_bps = config->limit_bps,
         .fixed_bps = config->fixed_bps,
+        .policy = config->policy,
+        .remembered = config->remembered,
         .idle_timeout_ns = config->idle_timeout_ns,
     };
     memcpy(session->secret, result->secret, sizeof(session->secret));

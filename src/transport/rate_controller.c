@@ -207,7 +207,8 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
     c->ambient = 0;
     c->ambient_known = false;
     c->path_class = PATH_UNKNOWN;
-    c->config.remembered_bps = 0;
+    c->config.remembered = (struct rate_memory){0};
+    c->history = (struct rate_history){0};
     if (c->state == PHASE_FIXED)
         return;
     if (c->state == PHASE_STARTUP) {
@@ -224,8 +225,10 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
 void rate_controller_begin_interval(struct rate_controller *c, uint64_t id, uint64_t now_ns)
 {
     struct rate_plan plan = {.id = id, .begun_ns = now_ns, .phase = c->state, .gain = 1};
-    if (c->state == PHASE_CRUISE)
+    if (c->state == PHASE_CRUISE) {
         rate_cycle_plan(c, &plan, now_ns);
+        rate_memory_note(c, now_ns);
+    }
     plan.base_bps = c->base_bps;
     plan.epoch = c->epoch;
     c->plan = plan;

@@ -37,14 +37,30 @@ struct rate_interval {
  */
 enum rate_policy { RATE_AUTO, RATE_FAIR, RATE_BACKGROUND };
 
+/* What an earlier transfer found of a path, or this one has found. */
+struct rate_memory {
+    uint64_t rate_bps;        /* of UDP payload; 0: nothing is known */
+    uint64_t rtt_ns;          /* without a queue */
+    uint32_t loss_millionths; /* that no lower rate avoids */
+};
+
+/* What became of a memory that was handed in. */
+enum rate_memory_use {
+    MEMORY_UNUSED, /* none, or not of this path: the RTT differs, or BACKGROUND forbids it */
+    MEMORY_TRIED,  /* not answered yet */
+    MEMORY_HELD,   /* it arrived */
+    MEMORY_FAILED  /* it did not: it should be halved, and forgotten the second time */
+};
+
 struct rate_config {
     uint64_t rtt_ns;         /* first RTT sample, never 0 */
     uint32_t datagram_bytes; /* full packet, UDP payload */
     uint64_t limit_bps;      /* 0: none */
     uint64_t fixed_bps;      /* 0: none; else the controller only watches (circuit breaker) */
     enum rate_policy policy;
-    uint64_t remembered_bps; /* base_bps of an earlier transfer over this path, 0: none. Three
-                                quarters of it are tried for one RTT; what arrives decides */
+    /* Tried when rtt_ns is 0.8 to 1.3 of its own: three quarters of its rate (half under FAIR) for
+     * one RTT; what arrives decides. */
+    struct rate_memory remembered;
     uint64_t seed;
 };
 
@@ -78,5 +94,10 @@ void rate_controller_decide(const struct rate_controller *controller,
 const char *rate_controller_phase(const struct rate_controller *controller);
 uint64_t rate_controller_base_rtt(const struct rate_controller *controller);
 double rate_controller_ambient_loss(const struct rate_controller *controller);
+/* What the next transfer should remember: the median rate of the last 30 s; rate_bps 0 when this
+ * one was too short (20 RTT after its start) or held by a limit. Returns what became of the memory
+ * that this one was given. */
+enum rate_memory_use rate_controller_recall(const struct rate_controller *controller,
+                                            struct rate_memory *memory);
 
 #endif

@@ -11,8 +11,8 @@
 #define GROWTH_QUEUED 2.0
 #define FOLLOWS 0.8 /* of the best delivered share seen */
 #define WINDOW_PACKETS_MIN 40.0
-#define RATIO_LIKELY 0.65 /* no path worth using loses more than a third at a low rate */
-#define REMEMBERED 0.75
+#define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
+#define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
 #define EVENTS_FEW 8.0
 
 struct window {
@@ -27,10 +27,11 @@ void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
     c->state = PHASE_STARTUP;
     c->startup = (struct rate_startup){.grown_ns = now_ns, .best_ratio = RATIO_LIKELY};
     c->startup.pacing_bps = flight > FIRST_BPS ? flight : FIRST_BPS;
-    double remembered = REMEMBERED * (double)c->config.remembered_bps;
+    double remembered = rate_memory_first_bps(c);
     if (remembered > c->startup.pacing_bps) {
         c->startup.pacing_bps = remembered;
-        c->startup.remembered = true;
+        c->startup.memory_bps = (double)c->config.remembered.rate_bps;
+        c->startup.memory_use = MEMORY_TRIED;
     }
     c->base_bps = c->startup.first_bps = c->startup.pacing_bps;
 }
@@ -102,6 +103,8 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     }
     if (queued)
         c->path_class = PATH_QUEUE;
+    if (c->startup.memory_use == MEMORY_TRIED)
+        c->startup.memory_use = MEMORY_FAILED;
     c->epoch++;
     rate_set_base(c, delivered / (1 - c->ambient));
     rate_drain_begin(c, now_ns);
@@ -119,8 +122,12 @@ static void grow(struct rate_controller *c, bool follows)
             startup->pacing_bps = 1.25 * carried;
     } else if (queue < rate_queue_limit_s(c, 1)) {
         bool first = newest.sent_bits < 1.1 * startup->first_bps * newest.seconds;
-        double growth = startup->remembered ? GROWTH_QUEUED : first ? GROWTH_FIRST : GROWTH_EMPTY;
+        double growth = first ? GROWTH_FIRST : GROWTH_EMPTY;
         double next = carried * (queue < rate_queue_limit_s(c, 0.5) ? growth : GROWTH_QUEUED);
+        if (newest.sent_bits < 1.1 * startup->memory_bps * newest.seconds)
+            next = BEYOND_MEMORY * startup->memory_bps;
+        if (startup->memory_use == MEMORY_TRIED)
+            startup->memory_use = MEMORY_HELD;
         if (next > startup->pacing_bps)
             startup->pacing_bps = next;
     }

@@ -1,6 +1,6 @@
 /* The rate controller's inside, shared by its files: rate_controller.c (the interface, plans and
- * measures), rate_startup.c (STARTUP and DRAIN), rate_cycle.c (CRUISE), rate_raise.c (UP) and
- * rate_loss.c (DOWN).
+ * measures), rate_startup.c (STARTUP and DRAIN), rate_cycle.c (CRUISE), rate_raise.c (UP),
+ * rate_loss.c (DOWN) and rate_memory.c (what is remembered of a path).
  *
  * Rates are doubles in bits of UDP payload a second, times inside a sample are in seconds. Only
  * + - * / and sqrt are used, so that every compiler computes the same trace.
@@ -13,6 +13,7 @@
 
 #define RATE_PLANS 256u
 #define RATE_STARTUP_LOG 128u
+#define RATE_HISTORY 64u
 #define RATE_MIN_BPS 64000.0
 #define RATE_MAX_BPS 1e12
 #define RATE_DRAIN_GAIN 0.5
@@ -66,7 +67,8 @@ struct rate_startup {
     double pacing_bps;
     double best_ratio;
     double first_bps;
-    bool remembered; /* the first rate comes from an earlier transfer */
+    double memory_bps; /* of an earlier transfer, from which this one began; 0: from nothing */
+    enum rate_memory_use memory_use;
     unsigned rests;
     struct rate_sample log[RATE_STARTUP_LOG]; /* ring */
     unsigned count;
@@ -104,6 +106,14 @@ struct rate_cycle {
     double queue_rest_s;      /* the mean queue in CRUISE */
 };
 
+/* Believed rates of late. */
+struct rate_history {
+    double bps[RATE_HISTORY]; /* oldest first */
+    unsigned count;
+    double spacing_s;
+    uint64_t first_ns, next_ns;
+};
+
 struct rate_fixed {
     double bps;
     double bad_s;
@@ -138,6 +148,7 @@ struct rate_controller {
     struct rate_startup startup;
     struct rate_cycle cycle;
     struct rate_fixed fixed;
+    struct rate_history history;
 };
 
 /* rate_controller.c */
@@ -165,6 +176,12 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns);
 /* Every RTT sample while draining. */
 void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns);
+
+/* rate_memory.c */
+/* What the remembered path lets the first packets go at; 0: there is none that fits this one. */
+double rate_memory_first_bps(const struct rate_controller *c);
+/* At the beginning of each interval in the cycle. */
+void rate_memory_note(struct rate_controller *c, uint64_t now_ns);
 
 /* rate_cycle.c */
 void rate_cycle_enter(struct rate_controller *c, uint64_t now_ns);

@@ -642,6 +642,8 @@ void session_statistics(const struct session *session, struct session_statistics
     statistics->payload_received = session->payload_received;
     statistics->rtt_ns = session->rtt_ns;
     statistics->rate_bps = session->decision.pacing_bps;
+    if (session->controller != NULL)
+        statistics->memory_use = rate_controller_recall(session->controller, &statistics->path);
     statistics->datagram_size = session->datagram;
     statistics->last_heard_ns = last_heard(session);
     memcpy(statistics->limited_ns, session->limited_ns, sizeof(statistics->limited_ns));

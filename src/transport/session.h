@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "transport/lane.h"
 #include "transport/opening.h"
+#include "transport/rate_controller.h"
 
 struct session;
 
@@ -25,11 +26,11 @@ struct session_config {
     uint64_t rtt_ns;             /* first guess, 0 if unknown */
     uint64_t limit_bps;          /* --limit, 0 for none */
     uint64_t fixed_bps;          /* policy fixed:RATE, 0 for the controller */
-    unsigned policy;             /* enum rate_policy: 0 auto, 1 fair, 2 background */
-    uint64_t remembered_bps;     /* rate_bps of an earlier transfer over this path, 0: none */
-    uint16_t interface_mtu;      /* bound for MTU probes, as an IP packet; 0: 1500 */
-    uint64_t idle_timeout_ns;    /* silence after which the peer is lost; 0: 90 s */
-    uint64_t seed;               /* for jitter */
+    enum rate_policy policy;
+    struct rate_memory remembered; /* of an earlier transfer over this path; rate 0: none */
+    uint16_t interface_mtu;        /* bound for MTU probes, as an IP packet; 0: 1500 */
+    uint64_t idle_timeout_ns;      /* silence after which the peer is lost; 0: 90 s */
+    uint64_t seed;                 /* for jitter */
 };
 
 enum session_event_kind {
@@ -121,7 +122,9 @@ struct session_statistics {
     uint64_t peer_socket_drops, own_socket_drops;
     uint64_t forged; /* did not authenticate, or replayed */
     uint64_t rtt_ns, rtt_min_ns;
-    uint64_t rate_bps;      /* the controller's present rate, payload of UDP */
+    uint64_t rate_bps;       /* the controller's present rate, payload of UDP */
+    struct rate_memory path; /* sender: for the next transfer; see rate_controller_recall */
+    enum rate_memory_use memory_use;
     uint16_t datagram_size; /* in use */
     unsigned lanes;
     uint64_t limited_ns[LIMIT_COUNT]; /* time spent limited by each */

@@ -33,9 +33,10 @@ bool rate_start(struct session *session, struct error *error)
                                  .datagram_bytes = session->datagram,
                                  .limit_bps = session->config.limit_bps,
                                  .fixed_bps = session->config.fixed_bps,
-                                 .policy = (enum rate_policy)session->config.policy,
-                                 .remembered_bps = session->config.remembered_bps,
+                                 .policy = session->config.policy,
                                  .seed = session->config.seed};
+    if (session->config.rtt_ns != 0) /* a guess cannot tell whether it is the same path */
+        config.remembered = session->config.remembered;
     session->controller = rate_controller_new(&config, session->now_ns);
     if (session->controller == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for the rate controller");

@@ -450,8 +450,9 @@ static bool lane_has_room(const struct session *session, unsigned index)
 /* What holds sending up now; the time until the next step is booked on it. */
 static void judge_limit(struct session *session, bool lanes_full)
 {
-    uint64_t limit_bps =
-        session->config.fixed_bps ? session->config.fixed_bps : session->config.limit_bps;
+    uint64_t limit_bps = session->config.limit_bps, fixed_bps = session->config.fixed_bps;
+    if (fixed_bps != 0 && (limit_bps == 0 || fixed_bps < limit_bps))
+        limit_bps = fixed_bps;
     bool empty = true;
     for (unsigned i = 0; i < session->lane_count; i++) {
         const struct lane_slot *slot = &session->slots[i];

@@ -263,6 +263,18 @@ class Options(hosts.Case):
         result = self.copy("--json", "--limit", "1MB", self.remote("far/file"), self.path("back"))
         self.assertGreater(result.events()[-1]["transfer_seconds"], 0.4)
 
+    def test_policy(self):
+        source = self.write("near/file", 600000)
+        result = self.copy("--json", "--policy", "fixed:8Mbit", source, self.remote("far"))
+        self.assertGreater(result.events()[-1]["limited_seconds"]["limit"], 0.2)
+        result = self.copy("--json", "--policy=fixed:1MB", self.remote("far/file"),
+                           self.path("back"))
+        self.assertGreater(result.events()[-1]["transfer_seconds"], 0.4)
+        for policy in ("auto", "fair", "background"):
+            self.copy("--policy", policy, self.remote("far/file"), self.path(policy))
+            self.same_file("near/file", policy)
+        self.fails(1, "fixed:200Mbit", "--policy", "fixed:fast", source, self.remote("far"))
+
     def test_lanes(self):
         source = self.write("near/file", 4 * MIB)
         result = self.copy("--json", "--lanes", "4", source, self.remote("far"))

@@ -69,9 +69,9 @@ void flow_init(struct flow *flow, const struct flow_config *config, unsigned ind
     flow->last_ack_ns = flow->last_probe_ns = config->start_ns;
     flow->srtt_ns = path->config.rtt_ns + path_queue_ns(path, 0);
     flow->ack_interval_ns = clamp_u64(path->config.rtt_ns / 8, NS_PER_MS, 10 * NS_PER_MS);
-    if (config->kind == FLOW_CUBIC) {
+    if (config->kind != FLOW_PETREL) {
         flow->ack_interval_ns = clamp_u64(path->config.rtt_ns / 64, NS_PER_MS / 20, NS_PER_MS);
-        flow->cubic = (struct cubic){.window = 10, .threshold = 1e12};
+        rival_init(flow);
         return;
     }
     struct rate_config rate = {.rtt_ns = path->config.rtt_ns,
@@ -79,8 +79,10 @@ void flow_init(struct flow *flow, const struct flow_config *config, unsigned ind
                                .limit_bps = config->limit_bps,
                                .fixed_bps = config->fixed_bps,
                                .policy = config->policy,
-                               .remembered_bps = config->remembered_bps,
+                               .remembered = config->remembered,
                                .seed = seed * 100 + index};
+    if (rate.remembered.rtt_ns == 0)
+        rate.remembered.rtt_ns = path->config.rtt_ns;
     flow->controller = rate_controller_new(&rate, config->start_ns);
     if (flow->controller == NULL)
         abort();
@@ -96,7 +98,7 @@ void flow_release(struct flow *flow)
 
 /* ---- Sending ---- */
 
-static void send_unit(struct flow *flow, uint64_t now_ns)
+void flow_send_unit(struct flow *flow, uint64_t now_ns)
 {
     if (flow->next_unit - flow->oldest_unit >= FLOW_UNITS)
         abort();
@@ -108,7 +110,9 @@ static void send_unit(struct flow *flow, uint64_t now_ns)
                                .arrives_ns = fate.lost == packets ? TIME_NEVER : fate.arrives_ns,
                                .packets = packets,
                                .lost = fate.lost,
-                               .runs = fate.runs};
+                               .runs = fate.runs,
+                               .delivered_before = flow->delivered_bytes,
+                               .delivered_at_ns = flow->last_ack_ns};
     flow->inflight_bytes += (uint64_t)packets * flow->datagram_bytes;
     struct flow_bucket *bucket = bucket_at(flow, now_ns);
     bucket->sent_packets += packets;
@@ -151,7 +155,13 @@ static bool source_is_idle(const struct flow *flow, uint64_t now_ns)
     return now_ns >= flow->config.stall_from_ns && now_ns < flow->config.stall_until_ns;
 }
 
-static uint64_t probe_timeout(const struct flow *flow)
+uint32_t flow_ack_bytes(const struct flow *flow)
+{
+    uint64_t rate = flow->config.kind == FLOW_PETREL ? flow->decision.pacing_bps : 0;
+    return 110 + (uint32_t)(rate / 8 * flow->ack_interval_ns / NS_PER_S / flow->datagram_bytes);
+}
+
+uint64_t flow_probe_timeout(const struct flow *flow)
 {
     return flow->srtt_ns + flow->srtt_ns / 2 + flow->ack_interval_ns + 2 * NS_PER_MS;
 }
@@ -170,14 +180,14 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
             flow->blocked = true;
             break;
         }
-        send_unit(flow, now_ns);
+        flow_send_unit(flow, now_ns);
         sent += unit_bytes;
     }
-    if (flow->blocked && now_ns - flow->last_ack_ns > probe_timeout(flow) &&
-        now_ns - flow->last_probe_ns > probe_timeout(flow)) {
+    if (flow->blocked && now_ns - flow->last_ack_ns > flow_probe_timeout(flow) &&
+        now_ns - flow->last_probe_ns > flow_probe_timeout(flow)) {
         flow->last_probe_ns = now_ns;
-        send_unit(flow, now_ns);
-        send_unit(flow, now_ns);
+        flow_send_unit(flow, now_ns);
+        flow_send_unit(flow, now_ns);
     }
     flow->next_send_ns = now_ns + sent * 8 * NS_PER_S / rate;
     if (flow->next_send_ns > now_ns)
@@ -187,33 +197,11 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
 
 static void settle_doubtful(struct flow *flow, uint64_t now_ns);
 
-static uint64_t cubic_send(struct flow *flow, uint64_t now_ns)
-{
-    uint64_t unit_bytes = (uint64_t)flow->config.unit_packets * flow->datagram_bytes;
-    double window = flow->cubic.window * flow->datagram_bytes;
-    bool idle = source_is_idle(flow, now_ns);
-    double shaped = flow->config.source_bps == 0
-                        ? 1e18
-                        : (double)flow->config.source_bps *
-                              (double)(now_ns - flow->config.start_ns + 5 * NS_PER_MS) / 8e9;
-    while (!idle && (double)(flow->inflight_bytes + unit_bytes) <= window &&
-           (double)(flow->next_unit * unit_bytes) < shaped)
-        send_unit(flow, now_ns);
-    if (now_ns - flow->last_ack_ns > 2 * probe_timeout(flow) &&
-        now_ns - flow->last_probe_ns > 2 * probe_timeout(flow)) {
-        flow->last_probe_ns = now_ns;
-        flow->cubic.window = 4;
-        send_unit(flow, now_ns);
-        send_unit(flow, now_ns);
-    }
-    return now_ns + (flow->config.source_bps == 0 ? 10 : 1) * NS_PER_MS; /* acks call sooner */
-}
-
 uint64_t flow_send(struct flow *flow, uint64_t now_ns)
 {
     settle_doubtful(flow, now_ns);
-    if (flow->config.kind == FLOW_CUBIC)
-        return cubic_send(flow, now_ns);
+    if (flow->config.kind != FLOW_PETREL)
+        return rival_send(flow, now_ns);
     if (flow->next_interval == 0)
         begin_interval(flow, now_ns);
     else
@@ -264,57 +252,6 @@ static void close_intervals(struct flow *flow, uint64_t now_ns)
         decide(flow);
 }
 
-static void cubic_on_loss(struct flow *flow, uint64_t number)
-{
-    struct cubic *cubic = &flow->cubic;
-    if (cubic->in_recovery && number < cubic->recover_unit)
-        return;
-    cubic->in_recovery = true;
-    cubic->recover_unit = flow->next_unit;
-    cubic->maximum = cubic->window;
-    cubic->window *= 0.7;
-    if (cubic->window < 4)
-        cubic->window = 4;
-    cubic->threshold = cubic->window;
-    cubic->epoch_start_s = -1;
-}
-
-static double cube_root(double value)
-{
-    double root = value > 1 ? value / 3 : 1;
-    for (int i = 0; i < 60; i++)
-        root = root - (root * root * root - value) / (3 * root * root);
-    return root;
-}
-
-static void cubic_on_ack(struct flow *flow, uint32_t packets, uint64_t rtt_ns, uint64_t now_ns)
-{
-    struct cubic *cubic = &flow->cubic;
-    double now_s = (double)now_ns / 1e9;
-    if (cubic->window < cubic->threshold) {
-        uint64_t floor = flow->path->config.rtt_ns;
-        uint64_t slack = clamp_u64(floor / 8, 4 * NS_PER_MS, 16 * NS_PER_MS);
-        if (rtt_ns > floor + slack && cubic->window > 16)
-            cubic->threshold = cubic->window; /* HyStart's delay rule */
-        cubic->window += packets;
-        return;
-    }
-    if (cubic->epoch_start_s < 0 || cubic->k == 0) {
-        cubic->epoch_start_s = now_s;
-        if (cubic->maximum < cubic->window)
-            cubic->maximum = cubic->window;
-        cubic->k = cube_root((cubic->maximum - cubic->window) / 0.4) + 1e-9;
-    }
-    double t = now_s - cubic->epoch_start_s + (double)rtt_ns / 1e9 - cubic->k;
-    double target = 0.4 * t * t * t + cubic->maximum;
-    if (target > cubic->window)
-        cubic->window += packets * (target - cubic->window) / cubic->window;
-    else
-        cubic->window += packets * 0.01 / cubic->window;
-    /* The TCP-friendly region: one packet each RTT and a bit over half. */
-    cubic->window += target > cubic->window ? 0 : packets * 0.53 / cubic->window;
-}
-
 /* Losses are believed RTT/8 after an ack showed three later packets. */
 static void settle_doubtful(struct flow *flow, uint64_t now_ns)
 {
@@ -326,8 +263,8 @@ static void settle_doubtful(struct flow *flow, uint64_t now_ns)
             if (!unit->acked && unit->arrives_ns != TIME_NEVER)
                 flow->spurious_packets += unit->packets - unit->lost;
             settle(flow, unit, lost);
-            if (flow->config.kind == FLOW_CUBIC)
-                cubic_on_loss(flow, number);
+            if (flow->config.kind != FLOW_PETREL)
+                rival_on_loss(flow, number);
         }
         advancing = advancing && unit->settled;
         if (advancing)
@@ -357,12 +294,12 @@ static void note_arrivals(struct flow *flow, uint64_t unit_before, uint64_t befo
     }
 }
 
-static void note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now_ns)
+static uint64_t note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now_ns)
 {
     uint64_t rtt = unit->arrives_ns + flow->path->config.rtt_ns / 2 - unit->sent_ns;
     flow->srtt_ns = flow->srtt_ns - flow->srtt_ns / 8 + rtt / 8;
     if (flow->config.kind != FLOW_PETREL)
-        return;
+        return rtt;
     struct flow_interval *interval = interval_at(flow, unit->interval);
     interval->rtt_sum_ns += rtt;
     interval->rtt_count++;
@@ -370,6 +307,7 @@ static void note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now_ns)
         interval->report.rtt_min_ns = rtt;
     rate_controller_on_rtt(flow->controller, rtt, now_ns);
     decide(flow);
+    return rtt;
 }
 
 static void note_silence(struct flow *flow, uint64_t now_ns)
@@ -384,7 +322,7 @@ static void note_silence(struct flow *flow, uint64_t now_ns)
 
 void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns)
 {
-    uint64_t before = flow->ack_unit, newly = 0, largest = UINT64_MAX;
+    uint64_t before = flow->ack_unit, newly = 0, largest = UINT64_MAX, rtt_ns = flow->srtt_ns;
     uint64_t earliest = flow->path->config.rtt_ns / 2;
     for (uint64_t number = flow->oldest_unit; number < flow->next_unit; number++) {
         struct flow_unit *unit = unit_at(flow, number);
@@ -403,6 +341,7 @@ void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns)
     if (flow->config.kind == FLOW_PETREL && flow->oldest_interval < flow->next_interval)
         note_silence(flow, now_ns);
     flow->last_ack_ns = now_ns;
+    flow->delivered_bytes += newly * flow->datagram_bytes;
     bucket_at(flow, now_ns)->acked_bytes += newly * flow->datagram_bytes;
     if (largest >= before) {
         struct flow_unit *top = unit_at(flow, largest);
@@ -411,9 +350,9 @@ void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns)
             note_arrivals(flow, before - 1, flow->ack_arrival_ns, largest, top->arrives_ns);
         flow->ack_unit = largest + 1;
         flow->ack_arrival_ns = top->arrives_ns;
-        note_rtt(flow, top, now_ns);
+        rtt_ns = note_rtt(flow, top, now_ns);
     }
-    uint64_t patience = flow->config.kind == FLOW_CUBIC
+    uint64_t patience = flow->config.kind != FLOW_PETREL
                             ? 1
                             : clamp_u64(flow->path->config.rtt_ns / 8, NS_PER_MS, UINT64_MAX);
     uint64_t distance = (3 + flow->config.unit_packets - 1) / flow->config.unit_packets;
@@ -422,7 +361,7 @@ void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns)
         if (!unit->settled && unit->lost_due_ns == 0)
             unit->lost_due_ns = now_ns + patience;
     }
-    if (flow->config.kind == FLOW_CUBIC)
-        cubic_on_ack(flow, (uint32_t)newly, flow->srtt_ns, now_ns);
+    if (flow->config.kind != FLOW_PETREL)
+        rival_on_ack(flow, (uint32_t)newly, unit_at(flow, largest), rtt_ns, now_ns);
     settle_doubtful(flow, now_ns);
 }

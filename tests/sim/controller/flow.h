@@ -1,5 +1,5 @@
 /* Senders on the modelled path: petrel's (the controller under test, driven as the session drives
- * it) and a plain CUBIC as a competitor.
+ * it), and what all kinds share (rival.h has the others).
  *
  * The petrel sender paces short trains, keeps within the in-flight cap, opens intervals, settles
  * every packet (acknowledged, or lost by three later ones and RTT/8) and closes intervals in order
@@ -9,6 +9,7 @@
 #define PETREL_SIM_CONTROLLER_FLOW_H
 
 #include "path.h"
+#include "rival.h"
 #include "transport/rate_controller.h"
 
 #define FLOW_UNITS (1u << 18)
@@ -16,22 +17,27 @@
 #define FLOW_OPEN_MOST 15u
 #define FLOW_BUCKETS 4096u
 
-enum flow_kind { FLOW_PETREL, FLOW_CUBIC };
+enum flow_kind { FLOW_PETREL, FLOW_CUBIC, FLOW_BBR };
 
 struct flow_config {
     enum flow_kind kind;
     uint64_t start_ns;
     uint64_t stall_from_ns, stall_until_ns; /* an idle source */
-    uint64_t limit_bps, fixed_bps, remembered_bps;
+    uint64_t limit_bps, fixed_bps;
+    struct rate_memory remembered; /* RTT 0: that of the path */
     enum rate_policy policy;
     uint64_t source_bps;   /* what the sender's own processor can send; 0: anything */
     uint32_t unit_packets; /* packets of a unit: 1, more at high rates */
     bool frozen;           /* negative control: the rate never changes after the first */
+    /* A fault of the offload: trains vanish between these times, single packets arrive. From then
+     * on trains are given up, as net/train_watch does. */
+    uint64_t vanish_from_ns, vanish_until_ns;
 };
 
 struct flow_unit {
     uint64_t sent_ns, arrives_ns;
-    uint64_t lost_due_ns; /* settled as lost then; 0: not yet doubted */
+    uint64_t lost_due_ns;                       /* settled as lost then; 0: not yet doubted */
+    uint64_t delivered_before, delivered_at_ns; /* of the flow when it was sent, for BBR */
     uint32_t packets, lost, runs;
     uint32_t interval;
     bool acked, settled;
@@ -49,12 +55,6 @@ struct flow_interval {
 /* Totals per time slot, for shares and times to reach. */
 struct flow_bucket {
     uint64_t acked_bytes, sent_packets, lost_packets, overflowed_packets;
-};
-
-struct cubic {
-    double window, threshold, maximum, epoch_start_s, k; /* packets, seconds */
-    uint64_t recover_unit;
-    bool in_recovery;
 };
 
 struct flow {
@@ -75,6 +75,8 @@ struct flow {
     uint64_t srtt_ns, ack_interval_ns, spurious_packets;
     bool blocked, stalled;
     struct cubic cubic;
+    struct bbr bbr;
+    uint64_t delivered_bytes;
     struct flow_bucket *buckets;
     uint64_t bucket_ns;
     uint64_t base_bps_peak;
@@ -85,6 +87,11 @@ void flow_init(struct flow *flow, const struct flow_config *config, unsigned ind
 void flow_release(struct flow *flow);
 /* Sends what may leave now; the time at which it wants to be called again. */
 uint64_t flow_send(struct flow *flow, uint64_t now_ns);
+/* For rival.c. */
+void flow_send_unit(struct flow *flow, uint64_t now_ns);
+uint64_t flow_probe_timeout(const struct flow *flow);
+/* About how large an ack made now is: each packet is told about in eight of them. */
+uint32_t flow_ack_bytes(const struct flow *flow);
 /* An ack arrives that was made at `made_ns`. */
 void flow_ack(struct flow *flow, uint64_t made_ns, uint64_t now_ns);
 

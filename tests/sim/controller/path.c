@@ -5,6 +5,7 @@
 
 #define JITTER_SLOT_NS (2 * NS_PER_MS)
 #define DEPARTURES (1u << 20)
+#define ACK_QUEUE_NS (200 * NS_PER_MS)
 
 static bool chance(struct random *random, double probability)
 {
@@ -142,6 +143,11 @@ static bool strike(struct path *path, unsigned flow)
 {
     struct random *random = &path->loss_random[flow];
     double loss = path->config.loss, mean = path->config.burst_mean;
+    if (path->config.loss_repeat > 0) {
+        if (!chance(random, path->config.loss_repeat))
+            path->burst_state[flow] = chance(random, loss);
+        return path->burst_state[flow];
+    }
     if (mean <= 1)
         return chance(random, loss);
     if (path->burst_state[flow])
@@ -205,7 +211,16 @@ struct path_fate path_send(struct path *path, unsigned flow, uint32_t packets, u
     return fate;
 }
 
-bool path_ack_is_lost(struct path *path)
+bool path_ack(struct path *path, uint32_t bytes, uint64_t made_ns, uint64_t *arrives_ns)
 {
-    return chance(&path->ack_random, path->config.ack_loss);
+    uint64_t back = path->config.rtt_ns - path->config.rtt_ns / 2;
+    uint64_t free_ns = path->back_free_ns > made_ns ? path->back_free_ns : made_ns;
+    *arrives_ns = free_ns + back;
+    if (chance(&path->ack_random, path->config.ack_loss) || free_ns - made_ns > ACK_QUEUE_NS)
+        return false;
+    if (path->config.ack_bps > 0) {
+        path->back_free_ns = free_ns + bytes * 8 * NS_PER_S / path->config.ack_bps;
+        *arrives_ns = path->back_free_ns + back;
+    }
+    return true;
 }

@@ -33,11 +33,13 @@ struct path_config {
     double loss;         /* of packets, after the bottleneck unless: */
     bool loss_before;    /* what is lost takes no room on the link */
     double burst_mean;   /* mean run of lost packets, 0 or 1: independent */
+    double loss_repeat;  /* chance to share the fate of the packet before (a correlation) */
     uint64_t jitter_ns;  /* after the bottleneck, order kept; drawn anew every 2 ms */
     uint64_t shuffle_ns; /* each unit up to this late on its own: order is not kept */
     uint64_t wander_ns;  /* the rate changes this often, to 0.5 to 1 of what it says */
     double reorder;      /* share of units that come up to 8 ms late */
     double ack_loss;
+    uint64_t ack_bps;          /* rate of the way back; 0: any */
     uint64_t service_noise_ns; /* a busy receiver: pauses of up to this, one every 10 ms or so */
 };
 
@@ -59,6 +61,7 @@ struct path {
     struct random loss_random[PATH_FLOWS_MAX], jitter_random, reorder_random, noise_random,
         ack_random, wander_random;
     bool burst_state[PATH_FLOWS_MAX], last_lost[PATH_FLOWS_MAX];
+    uint64_t back_free_ns; /* when the way back has sent what was given to it */
     uint64_t busy_until_ns;
     struct path_departure *departures; /* ring */
     size_t head, tail, mask;
@@ -79,6 +82,7 @@ struct path_fate path_send(struct path *path, unsigned flow, uint32_t packets, u
 uint64_t path_rate_bps(const struct path *path, uint64_t now_ns);
 /* Delay that a packet sent now would find in the queue. */
 uint64_t path_queue_ns(struct path *path, uint64_t now_ns);
-bool path_ack_is_lost(struct path *path);
+/* Whether an ack of `bytes` made at `made_ns` is lost on the way back; else when it arrives. */
+bool path_ack(struct path *path, uint32_t bytes, uint64_t made_ns, uint64_t *arrives_ns);
 
 #endif

@@ -45,17 +45,31 @@ static void sample_queue(struct world *world, uint64_t now_ns)
     world->queue_samples++;
 }
 
+/* The next ack of each flow; it is read before the one after it is made. */
+struct ack_on_its_way {
+    uint64_t made_ns, arrives_ns;
+    bool lost;
+};
+
+static void make_ack(struct world *world, unsigned flow, struct ack_on_its_way *ack)
+{
+    ack->made_ns += world->flows[flow].ack_interval_ns;
+    ack->lost = !path_ack(&world->path, flow_ack_bytes(&world->flows[flow]), ack->made_ns,
+                          &ack->arrives_ns);
+}
+
 void world_run(struct world *world, const struct world_config *config, uint64_t seed)
 {
     memset(world, 0, sizeof *world);
     world->config = *config;
     path_init(&world->path, &config->path, seed);
-    uint64_t send_at[PATH_FLOWS_MAX], ack_made[PATH_FLOWS_MAX];
-    uint64_t back = config->path.rtt_ns - config->path.rtt_ns / 2;
+    uint64_t send_at[PATH_FLOWS_MAX];
+    struct ack_on_its_way acks[PATH_FLOWS_MAX];
     for (unsigned i = 0; i < config->flow_count; i++) {
         flow_init(&world->flows[i], &config->flows[i], i, &world->path, bucket_size(config), seed);
         send_at[i] = config->flows[i].start_ns;
-        ack_made[i] = config->flows[i].start_ns + world->flows[i].ack_interval_ns;
+        acks[i].made_ns = config->flows[i].start_ns;
+        make_ack(world, i, &acks[i]);
     }
     uint64_t sample_at = 0;
     for (;;) {
@@ -66,8 +80,8 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
                 now = send_at[i];
                 who = i;
             }
-            if (ack_made[i] + back < now) {
-                now = ack_made[i] + back;
+            if (acks[i].arrives_ns < now) {
+                now = acks[i].arrives_ns;
                 who = PATH_FLOWS_MAX + i;
             }
         }
@@ -84,10 +98,10 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
             send_at[who] = flow_send(flow, now);
         } else {
             who -= PATH_FLOWS_MAX;
-            if (!path_ack_is_lost(&world->path))
-                flow_ack(flow, ack_made[who], now);
-            ack_made[who] += flow->ack_interval_ns;
-            if ((flow->blocked || flow->config.kind == FLOW_CUBIC) &&
+            if (!acks[who].lost)
+                flow_ack(flow, acks[who].made_ns, now);
+            make_ack(world, who, &acks[who]);
+            if ((flow->blocked || flow->config.kind != FLOW_PETREL) &&
                 now >= config->flows[who].start_ns)
                 send_at[who] = flow->next_send_ns > now ? flow->next_send_ns : now;
         }

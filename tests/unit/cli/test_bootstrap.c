@@ -11,6 +11,7 @@ static struct bootstrap_start sample(void)
                                     .last_port = 61000,
                                     .lanes = 4,
                                     .limit_bps = 200000000,
+                                    .policy = {.kind = RATE_BACKGROUND},
                                     .protocol = {1, 3}};
     for (unsigned i = 0; i < START_SECRET_SIZE; i++)
         start.secret[i] = (uint8_t)(i * 37 + 1);
@@ -56,9 +57,28 @@ static void test_start_round_trip(void **state)
         assert_int_equal(back.last_port, 61000);
         assert_int_equal(back.lanes, 4);
         assert_true(back.limit_bps == 200000000);
+        assert_int_equal(back.policy.kind, RATE_BACKGROUND);
         assert_int_equal(back.protocol.lowest, 1);
         assert_int_equal(back.protocol.highest, 3);
     }
+}
+
+static void test_start_policy(void **state)
+{
+    (void)state;
+    struct bootstrap_start start = sample(), back;
+    char line[BOOTSTRAP_LINE_MAX];
+    struct error error = {0};
+    start.policy = (struct send_policy){.fixed_bps = 123456789};
+    write_start(&start, line);
+    assert_true(bootstrap_read_start(&back, line, &error));
+    assert_true(back.policy.fixed_bps == 123456789);
+    char *word = strstr(line, "policy=fixed");
+    assert_non_null(word);
+    memcpy(word, "policy=later", strlen("policy=later")); /* of a version to come */
+    assert_true(bootstrap_read_start(&back, line, &error));
+    assert_int_equal(back.policy.kind, RATE_AUTO);
+    assert_true(back.policy.fixed_bps == 0);
 }
 
 static void test_start_has_no_room(void **state)
@@ -253,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_start_round_trip),
+        cmocka_unit_test(test_start_policy),
         cmocka_unit_test(test_start_has_no_room),
         cmocka_unit_test(test_start_cut),
         cmocka_unit_test(test_start_each_byte_changed),

@@ -71,8 +71,8 @@ static void test_pull(void **state)
 static void test_all_options(void **state)
 {
     (void)state;
-    struct copy_options options =
-        taken("-qvvnLrpt -P22 --lanes=3 --udp-ports 7-9 --limit 25MB --json=x --mkpath a h:");
+    struct copy_options options = taken("-qvvnLrpt -P22 --lanes=3 --udp-ports 7-9 --limit 25MB "
+                                        "--policy fair --json=x --mkpath a h:");
     assert_true(options.quiet && options.dry_run && options.follow_links && options.make_path);
     assert_int_equal(options.verbose, 2);
     assert_string_equal(options.ssh.port, "22");
@@ -80,6 +80,7 @@ static void test_all_options(void **state)
     assert_int_equal(options.first_port, 7);
     assert_int_equal(options.last_port, 9);
     assert_true(options.limit_bps == 200000000);
+    assert_int_equal(options.policy.kind, RATE_FAIR);
     assert_string_equal(options.json, "x");
     copy_options_release(&options);
 }
@@ -151,6 +152,9 @@ static void test_bad_options(void **state)
     refused("--lnaes 3 a h:", "did you mean --lanes?");
     refused("--xyzzy a h:", "see petrel --help");
     refused("--limit 25M a h:", "25M");
+    refused("--policy=polite a h:", "fixed:200Mbit");
+    refused("--policy=fixed:200 a h:", "fixed:200Mbit");
+    refused("a h: --policy", "needs a value");
     refused("--limit 0MB a h:", "--limit");
     refused("--lanes 0 a h:", "1 to 16");
     refused("--lanes 17 a h:", "1 to 16");

@@ -126,7 +126,7 @@ static void a_remembered_rate_is_tried_and_judged(void **state)
 {
     (void)state;
     struct rate_config config = {
-        .rtt_ns = RTT, .datagram_bytes = DATAGRAM, .remembered_bps = 1000000000, .seed = 1};
+        .rtt_ns = RTT, .datagram_bytes = DATAGRAM, .remembered = {1000000000, RTT, 0}, .seed = 1};
     struct rate_controller *controller = start(&config);
     assert_in_range(decision_of(controller).pacing_bps, 740000000, 760000000);
     struct ideal path = {.capacity_bps = 100e6}; /* the path is not what it was */
