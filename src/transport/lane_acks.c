@@ -81,29 +81,42 @@ static void count_lost(struct lane *lane, const struct sent_packet *packet, uint
     lane->last_lost_number = number;
 }
 
-/* The receiver's clock at `number`, between two acks whose clocks are known. */
-static uint64_t clock_at(uint64_t number, uint64_t n0, uint64_t t0, uint64_t n1, uint64_t t1)
+static uint64_t sent_at(const struct lane *lane, uint64_t number)
 {
-    return t0 + (t1 - t0) * (number - n0) / (n1 - n0);
+    const struct sent_packet *packet = sent_log_find(&lane->log, number);
+    return packet != NULL ? packet->sent_ns : 0;
+}
+
+/* The receiver's clock at `number`, between two acks whose clocks are known: in proportion to when
+ * packets were sent. (By numbers alone a lane that rests between two bursts, one of sixteen, would
+ * seem to have sent its burst over the whole rest.) */
+static uint64_t clock_at(const struct lane *lane, uint64_t number, const struct ack_point *from,
+                         const struct ack_point *to)
+{
+    uint64_t span_us = to->clock_us - from->clock_us, at_ns = sent_at(lane, number);
+    if (at_ns >= from->sent_ns && at_ns <= to->sent_ns && from->sent_ns < to->sent_ns)
+        return from->clock_us + (uint64_t)((double)span_us * (double)(at_ns - from->sent_ns) /
+                                           (double)(to->sent_ns - from->sent_ns));
+    return from->clock_us + span_us * (number - from->number) / (to->number - from->number);
 }
 
 static void note_receiver_clock(struct lane *lane, uint64_t largest, uint64_t time_us)
 {
-    uint64_t n0 = lane->ack_point_number, t0 = lane->ack_point_us;
-    bool usable = t0 != 0 && largest > n0 && time_us >= t0;
-    lane->ack_point_number = largest;
-    lane->ack_point_us = time_us;
-    if (!usable)
+    struct ack_point from = lane->ack_point;
+    struct ack_point to = {
+        .number = largest, .clock_us = time_us, .sent_ns = sent_at(lane, largest)};
+    lane->ack_point = to;
+    if (from.clock_us == 0 || largest <= from.number || time_us < from.clock_us)
         return;
     for (unsigned i = 0; i < LANE_INTERVALS; i++) {
         struct lane_interval *interval = &lane->intervals[i];
         if (!interval->any)
             continue;
-        if (interval->first_number > n0 && interval->first_number <= largest)
-            interval->receiver_first_us =
-                clock_at(interval->first_number, n0, t0, largest, time_us);
-        if (interval->closed && interval->last_number > n0 && interval->last_number <= largest)
-            interval->receiver_last_us = clock_at(interval->last_number, n0, t0, largest, time_us);
+        if (interval->first_number > from.number && interval->first_number <= largest)
+            interval->receiver_first_us = clock_at(lane, interval->first_number, &from, &to);
+        if (interval->closed && interval->last_number > from.number &&
+            interval->last_number <= largest)
+            interval->receiver_last_us = clock_at(lane, interval->last_number, &from, &to);
     }
 }
 

@@ -41,6 +41,11 @@ struct lane_interval {
     uint64_t receiver_first_us, receiver_last_us;
 };
 
+/* A packet whose arrival is known by the receiver's clock. */
+struct ack_point {
+    uint64_t number, clock_us, sent_ns;
+};
+
 struct missing_packet {
     uint64_t number;
     uint64_t since_ns;
@@ -96,9 +101,9 @@ struct lane {
     uint64_t loss_deadline_ns, last_lost_number;
     unsigned reorder_eighths; /* the waiting time before a loss, in eighths of the base */
     uint64_t last_spurious_ns;
-    uint64_t ack_point_number, ack_point_us;
-    unsigned probe_timeouts; /* in a row */
-    unsigned asks;           /* for credit or window, in a row, while nothing is in flight */
+    struct ack_point ack_point; /* the latest */
+    unsigned probe_timeouts;    /* in a row */
+    unsigned asks;              /* for credit or window, in a row, while nothing is in flight */
     struct lane_interval intervals[LANE_INTERVALS];
     unsigned interval_at;
 

@@ -34,9 +34,10 @@ struct opening {
     uint8_t session_id[SESSION_ID_SIZE];
 
     uint64_t next_number;
-    uint32_t acknowledged;  /* of our stream, by the peer */
-    uint32_t received;      /* of the peer's stream, in order */
-    bool heard;             /* any packet authenticated */
+    uint32_t acknowledged; /* of our stream, by the peer */
+    uint32_t received;     /* of the peer's stream, in order */
+    bool heard;            /* any packet authenticated */
+    bool nudge; /* the next packet is padded to 1200 bytes, with or without bytes of ours */
     uint64_t newest_number; /* of the peer's packets */
     uint64_t seen[REPLAY_BITS / 64];
 
@@ -97,12 +98,20 @@ static bool has_unacknowledged(const struct opening *opening)
     return !opening->stream && opening->acknowledged < opening->talk.out_size;
 }
 
+/* A client that waits keeps sending although all that it said has arrived: a server that has used
+ * up three times what it heard can else say nothing more, and both would wait for each other. */
+static bool is_waiting_client(const struct opening *opening)
+{
+    return opening->client && !opening->stream && opening->state == OPENING_RUNNING;
+}
+
 /* New progress: the next resend is a first one again. */
 static void restart_timer(struct opening *opening, uint64_t now_ns)
 {
     opening->resend_interval_ns = opening->resend_first_ns;
-    opening->resend_ns =
-        has_unacknowledged(opening) ? now_ns + opening->resend_interval_ns : TIME_NEVER;
+    opening->resend_ns = has_unacknowledged(opening) || is_waiting_client(opening)
+                             ? now_ns + opening->resend_interval_ns
+                             : TIME_NEVER;
 }
 
 static bool prepare(struct opening *opening, const struct opening_config *config,
@@ -358,6 +367,11 @@ static void run_timers(struct opening *opening, uint64_t now_ns)
         give_up(opening);
     if (now_ns < opening->resend_ns)
         return;
+    if (!has_unacknowledged(opening) && !is_waiting_client(opening)) {
+        opening->resend_ns = TIME_NEVER;
+        return;
+    }
+    opening->nudge = is_waiting_client(opening);
     opening->resend_interval_ns *= 2;
     if (opening->resend_interval_ns > RESEND_MAX_NS)
         opening->resend_interval_ns = RESEND_MAX_NS;
@@ -381,7 +395,7 @@ static size_t allowance(const struct destination *to)
 static bool plan_packet(const struct opening *opening, const struct destination *to, size_t room,
                         struct handshake_packet *packet, size_t *padded_size)
 {
-    bool padded = opening->client && !opening->heard && !opening->stream;
+    bool padded = opening->client && !opening->stream && (!opening->heard || opening->nudge);
     size_t left = opening->talk.out_size - to->next;
 
     if (!to->owed || (opening->stream && left == 0))
@@ -405,6 +419,7 @@ static void note_sent(struct opening *opening, struct destination *to,
                       const struct handshake_packet *packet, size_t size, uint64_t now_ns)
 {
     opening->next_number++;
+    opening->nudge = false;
     to->sent_bytes += size;
     if (packet->length > 0 && to->next == opening->acknowledged) {
         to->flights++;

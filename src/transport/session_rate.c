@@ -82,8 +82,11 @@ static bool is_blocked(const struct session *session)
     /* A sender with nothing queued and no credit left waits for news of it as well. */
     bool starved = session->config.role == ROLE_SENDER && !session->tail &&
                    session->begun + session->queued >= session->peer_credit;
+    /* Everything arrived, DONE is awaited: a NAT may give an idle sender another port meanwhile, of
+     * which only a packet from here can tell the receiver. */
+    bool waits_for_done = session->tail && session->out.count == 0;
     return session->state == STATE_OPEN &&
-           (credit || starved || control_stream_is_blocked(&session->control));
+           (credit || starved || waits_for_done || control_stream_is_blocked(&session->control));
 }
 
 static bool differs(uint64_t a, uint64_t b)
