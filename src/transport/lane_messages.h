@@ -101,11 +101,11 @@ enum lane_event_kind {
     EVENT_RTT,           /* a sample */
     EVENT_STATISTICS,    /* counters, now and then */
     EVENT_DATAGRAM_SIZE, /* the size proved on this lane changed */
-    EVENT_JOINED,        /* the lane's first authenticated packet came */
-    EVENT_NEW_PATH,      /* the peer's address changed and was proved */
-    EVENT_SILENT,        /* three probe timeouts in a row without an answer */
-    EVENT_ALIVE,         /* answers came again after that */
-    EVENT_BROKEN         /* the peer broke the protocol: text follows */
+    EVENT_JOINED,   /* the lane's first packet came; of one that sends, its address is proved */
+    EVENT_NEW_PATH, /* the peer's address changed and was proved */
+    EVENT_SILENT,   /* three probe timeouts in a row without an answer */
+    EVENT_ALIVE,    /* answers came again after that */
+    EVENT_BROKEN    /* the peer broke the protocol: text follows */
 };
 
 struct event_piece { /* ACKED, LOST, DOUBT, CONTROL_*, PIECE, ORPHAN */

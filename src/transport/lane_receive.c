@@ -31,6 +31,15 @@ static void want_ack(struct lane *lane, bool now, size_t bytes)
 
 /* ---- paths ---- */
 
+/* A lane that sends blocks has no use before data may go on it: blocks handed to one that dies with
+ * its address unproved would lie there for ever, for it may not even ask whether it is heard. */
+static void join(struct lane *lane)
+{
+    struct event_block event = {.kind = EVENT_JOINED};
+    if (!lane->joined && (lane->path.proved || !lane->probes_mtu))
+        lane->joined = lane_report(lane, &event, sizeof(event));
+}
+
 static void adopt_candidate(struct lane *lane)
 {
     bool same_host = address_same_host(&lane->candidate.address, &lane->path.address);
@@ -40,6 +49,7 @@ static void adopt_candidate(struct lane *lane)
     lane->path.proved = true;
     lane->candidate.known = false;
     lane->challenge_due = false;
+    join(lane);
     if (same)
         return;
     if (!same_host) {
@@ -214,10 +224,7 @@ static void note_arrival(struct lane *lane, const struct packet_header *header, 
     lane->counters.last_heard_ns = lane->now_ns;
     if (header->number == lane->window.largest)
         lane->largest_time_ns = lane->now_ns;
-    if (!lane->joined) {
-        struct event_block event = {.kind = EVENT_JOINED};
-        lane->joined = lane_report(lane, &event, sizeof(event));
-    }
+    join(lane);
 }
 
 static bool receive_packet(struct lane *lane, const struct address *from, uint8_t *bytes,
