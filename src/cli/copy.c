@@ -62,7 +62,11 @@ static bool prepare(struct copy *copy, struct error *error)
     const struct copy_options *options = &copy->options;
     const char *path = options->destination.path;
     size_t length = strlen(path);
+    struct filter filter = {0};
+    if (!filter_words_build(&options->filters, options->from_nul, &filter, error))
+        return false;
     copy->request.flags = TRANSFER_QUICK_CHECK;
+    transfer_request_take_filter(&copy->request, &filter);
     if (options->make_path)
         copy->request.flags |= TRANSFER_MAKE_PATH;
     if (options->follow_links)

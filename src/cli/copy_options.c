@@ -39,6 +39,38 @@ static bool parse_policy(void *target, const char *value, struct error *error)
     return send_policy_parse(value, &((struct copy_options *)target)->policy, error);
 }
 
+static bool add_filter(void *target, enum filter_form form, bool is_file, const char *value,
+                       struct error *error)
+{
+    struct copy_options *options = target;
+    return filter_words_add(&options->filters, form, is_file, value, error);
+}
+
+static bool parse_exclude(void *target, const char *value, struct error *error)
+{
+    return add_filter(target, FILTER_FORM_EXCLUDE, false, value, error);
+}
+
+static bool parse_include(void *target, const char *value, struct error *error)
+{
+    return add_filter(target, FILTER_FORM_INCLUDE, false, value, error);
+}
+
+static bool parse_filter(void *target, const char *value, struct error *error)
+{
+    return add_filter(target, FILTER_FORM_RULE, false, value, error);
+}
+
+static bool parse_exclude_from(void *target, const char *value, struct error *error)
+{
+    return add_filter(target, FILTER_FORM_EXCLUDE, true, value, error);
+}
+
+static bool parse_include_from(void *target, const char *value, struct error *error)
+{
+    return add_filter(target, FILTER_FORM_INCLUDE, true, value, error);
+}
+
 _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
 #define FIELD(name) offsetof(struct copy_options, name)
 
@@ -50,6 +82,16 @@ static const struct option table[] = {
      "send petrel to the host first where it is missing", NULL},
     {'L', "copy-links", OPTION_FLAG, FIELD(follow_links), NULL,
      "follow symbolic links inside trees", NULL},
+    {0, "exclude", OPTION_CUSTOM, 0, "PATTERN", "leave out what matches", parse_exclude},
+    {0, "include", OPTION_CUSTOM, 0, "PATTERN", "keep what matches; the first match decides",
+     parse_include},
+    {'f', "filter", OPTION_CUSTOM, 0, "RULE", "a rule in rsync's language, e.g. '- *.o'",
+     parse_filter},
+    {0, "exclude-from", OPTION_CUSTOM, 0, "FILE", "patterns to leave out, one a line",
+     parse_exclude_from},
+    {0, "include-from", OPTION_CUSTOM, 0, "FILE", "patterns to keep, one a line",
+     parse_include_from},
+    {'0', "from0", OPTION_FLAG, FIELD(from_nul), NULL, "lists in files are separated by NUL", NULL},
     {0, "mkpath", OPTION_FLAG, FIELD(make_path), NULL, "make the destination's missing folders",
      NULL},
     {'n', "dry-run", OPTION_FLAG, FIELD(dry_run), NULL, "say what would be sent, send nothing",
@@ -84,6 +126,7 @@ void copy_options_release(struct copy_options *options)
     free(options->sources);
     operand_release(&options->destination);
     ssh_options_release(&options->ssh);
+    filter_words_release(&options->filters);
     *options = (struct copy_options){0};
 }
 

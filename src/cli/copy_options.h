@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "cli/filter_options.h"
 #include "cli/operand.h"
 #include "cli/send_policy.h"
 #include "cli/ssh_start.h"
@@ -12,6 +13,8 @@ struct copy_options {
     struct ssh_options ssh;
     bool quiet, dry_run, make_path, follow_links, install, help, version;
     int verbose;
+    struct filter_words filters;
+    bool from_nul;  /* lists in files are separated by NUL */
     unsigned lanes; /* 0: auto */
     uint16_t first_port, last_port;
     uint64_t limit_bps;

@@ -187,6 +187,8 @@ static bool on_names(struct transfer *transfer, const struct message *message, u
         !names_decode(names, message->bytes, message->length, error) ||
         !transfer_request_admits(transfer->request, names, error))
         return false;
+    if (!filter_copy(&names->filter, &transfer->request->filter, error))
+        return false;
     names->flags = transfer->request->flags;
     if (names->name_count > 1)
         names->flags |= TRANSFER_DESTINATION_IS_DIRECTORY;

@@ -6,7 +6,7 @@
 #include "tree/display.h"
 #include "tree/wildcard.h"
 
-#define KNOWN_FLAGS ((TRANSFER_NAME_FILES << 1) - 1)
+#define KNOWN_FLAGS (((TRANSFER_NAME_FILES << 1) - 1) | TRANSFER_FILTERS)
 
 void transfer_request_release(struct transfer_request *request)
 {
@@ -15,6 +15,7 @@ void transfer_request_release(struct transfer_request *request)
     free(request->names);
     free(request->name_is_directory);
     free(request->destination);
+    filter_release(&request->filter);
     memset(request, 0, sizeof *request);
 }
 
@@ -70,6 +71,16 @@ bool transfer_request_add(struct transfer_request *request, const char *name, bo
            add_bytes(request, (const uint8_t *)name, size, is_directory);
 }
 
+static void write_filter(const struct filter *filter, struct writer *writer)
+{
+    write_varint(writer, filter->count);
+    for (size_t i = 0; i < filter->count; i++) {
+        const char *pattern = filter_rule_pattern(filter, i);
+        write_u8(writer, (uint8_t)filter_rule_flags(filter, i));
+        write_sized(writer, pattern, strlen(pattern));
+    }
+}
+
 void transfer_request_encode(const struct transfer_request *request, struct writer *writer)
 {
     const char *destination = request->destination != NULL ? request->destination : "";
@@ -80,6 +91,17 @@ void transfer_request_encode(const struct transfer_request *request, struct writ
         write_u8(writer, request->name_is_directory[i] != 0);
     }
     write_sized(writer, destination, strlen(destination));
+    if ((request->flags & TRANSFER_FILTERS) != 0)
+        write_filter(&request->filter, writer);
+}
+
+void transfer_request_take_filter(struct transfer_request *request, struct filter *filter)
+{
+    filter_release(&request->filter);
+    request->filter = *filter;
+    *filter = (struct filter){0};
+    if (request->filter.count > 0)
+        request->flags |= TRANSFER_FILTERS;
 }
 
 /* A path of the peer's: within the limit and without NUL. NULL and an error otherwise. */
@@ -119,6 +141,25 @@ static bool read_names(struct transfer_request *request, struct reader *reader, 
     return true;
 }
 
+static bool read_filter(struct filter *filter, struct reader *reader, struct error *error)
+{
+    uint64_t count = read_varint(reader);
+    if (reader->failed || count == 0 || count > FILTER_RULES_MAX)
+        return error_set(error, ERROR_PROTOCOL, "a request holds no or more than %u filter rules",
+                         FILTER_RULES_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        size_t size = 0;
+        unsigned flags = read_u8(reader);
+        const uint8_t *pattern = read_sized(reader, FILTER_PATTERN_MAX, &size);
+        if (pattern == NULL || size == 0 || flags > FILTER_FLAGS || (flags & FILTER_SIDES) == 0 ||
+            memchr(pattern, 0, size) != NULL)
+            return error_set(error, ERROR_PROTOCOL, "a filter rule in a request is malformed");
+        if (!filter_add(filter, flags, (const char *)pattern, size, error))
+            return false;
+    }
+    return true;
+}
+
 static bool read_request(struct transfer_request *request, struct reader *reader,
                          struct error *error)
 {
@@ -136,6 +177,8 @@ static bool read_request(struct transfer_request *request, struct reader *reader
     request->destination = copy_text(bytes, size);
     if (request->destination == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for a request");
+    if ((request->flags & TRANSFER_FILTERS) != 0 && !read_filter(&request->filter, reader, error))
+        return false;
     if (!reader_finished(reader))
         return error_set(error, ERROR_PROTOCOL, "bytes follow a request");
     return true;

@@ -9,6 +9,7 @@
 
 #include "base/cursor.h"
 #include "base/error.h"
+#include "tree/filter.h"
 
 #define REQUEST_PATHS_MAX 4096
 #define REQUEST_PATH_LIMIT 4096
@@ -20,7 +21,8 @@ enum transfer_flag {
     TRANSFER_QUICK_CHECK = 1u << 3,              /* same size and mtime: skip */
     TRANSFER_DESTINATION_IS_DIRECTORY = 1u << 4, /* several sources, or it ended in '/' */
     TRANSFER_WILDCARDS = 1u << 5,                /* sources may hold * ? [...] */
-    TRANSFER_NAME_FILES = 1u << 6                /* push: FILE_DONE for every file */
+    TRANSFER_NAME_FILES = 1u << 6,               /* push: FILE_DONE for every file */
+    TRANSFER_FILTERS = 1u << 16                  /* filter rules follow */
 };
 
 struct transfer_request {
@@ -34,6 +36,7 @@ struct transfer_request {
     size_t name_count;
     char
         *destination; /* push: as the user wrote it, "" for home, "~/x" allowed. Pull: local path */
+    struct filter filter; /* without rules unless TRANSFER_FILTERS */
 };
 
 void transfer_request_release(struct transfer_request *request);
@@ -46,6 +49,9 @@ void transfer_request_encode(const struct transfer_request *request, struct writ
  * failure it is left empty. */
 bool transfer_request_decode(struct transfer_request *request, struct reader *reader,
                              struct error *error);
+
+/* Sets TRANSFER_FILTERS when there are rules, which become the request's. */
+void transfer_request_take_filter(struct transfer_request *request, struct filter *filter);
 
 /* Whether every name is a top-level name (one component that is not "." or "..", or "" for a
  * directory's contents): what a push's receiver demands of the request. */

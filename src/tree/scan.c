@@ -41,6 +41,9 @@ struct scan {
     struct frame *frames;
     size_t depth, capacity;
     size_t open_count;
+    const struct filter *filter; /* NULL: none */
+    size_t prefix_size;          /* of the path as the filter sees it, with its "/" */
+    char *filtered;              /* prefix, and room for a path */
     size_t path_size;
     char path[PACK_PATH_MAX + 256];
 };
@@ -61,6 +64,22 @@ struct scan *scan_new(int root, bool follow_links)
     scan->root = root;
     scan->follow_links = follow_links;
     return scan;
+}
+
+bool scan_set_filter(struct scan *scan, const struct filter *filter, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    if (filter->count == 0)
+        return true;
+    scan->filtered = malloc(size + 1 + sizeof scan->path);
+    if (scan->filtered == NULL)
+        return false;
+    memcpy(scan->filtered, prefix, size);
+    if (size > 0)
+        scan->filtered[size++] = '/';
+    scan->prefix_size = size;
+    scan->filter = filter;
+    return true;
 }
 
 static void close_frame(struct scan *scan, struct frame *frame)
@@ -90,6 +109,7 @@ void scan_free(struct scan *scan)
     while (scan->depth > 0)
         pop(scan);
     free(scan->frames);
+    free(scan->filtered);
     close(scan->root);
     free(scan);
 }
@@ -211,15 +231,16 @@ static bool read_chunk(struct scan *scan, struct frame *frame)
     return failure == 0;
 }
 
-static bool problem(struct scan *scan, struct scan_entry *entry, struct error *error, int os_errno,
-                    const char *what)
+static enum scan_result problem(struct scan *scan, struct scan_entry *entry, struct error *error,
+                                int os_errno, const char *what)
 {
     entry->path = scan->path;
     entry->path_size = scan->path_size;
     entry->leaf = beneath_leaf(scan->path);
     entry->directory = -1;
     error_clear(error);
-    return error_set_errno(error, os_errno, "%s", what);
+    error_set_errno(error, os_errno, "%s", what);
+    return SCAN_PROBLEM;
 }
 
 static bool is_ancestor(const struct scan *scan, const struct stat *status)
@@ -285,9 +306,24 @@ static bool set_path(struct scan *scan, const struct frame *frame, const char *n
     return scan->path_size <= PATH_LIMIT;
 }
 
-/* Looks at the current name. True for an entry, false for a problem. */
-static bool look(struct scan *scan, const struct frame *frame, struct scan_entry *entry,
-                 struct error *error)
+static bool is_excluded(struct scan *scan, bool is_directory)
+{
+    if (scan->filter == NULL)
+        return false;
+    memcpy(scan->filtered + scan->prefix_size, scan->path, scan->path_size);
+    return filter_excludes(scan->filter, FILTER_SENDER, scan->filtered,
+                           scan->prefix_size + scan->path_size, is_directory);
+}
+
+/* What cannot be looked at may be anything: it is no problem when it would have been excluded. */
+static bool is_hidden(struct scan *scan)
+{
+    return is_excluded(scan, false) || is_excluded(scan, true);
+}
+
+/* Looks at the current name. SCAN_END: the filter leaves it out. */
+static enum scan_result look(struct scan *scan, const struct frame *frame, struct scan_entry *entry,
+                             struct error *error)
 {
     entry->path = scan->path;
     entry->path_size = scan->path_size;
@@ -295,23 +331,28 @@ static bool look(struct scan *scan, const struct frame *frame, struct scan_entry
     entry->leaf = beneath_leaf(scan->path);
     int flags = scan->follow_links ? 0 : AT_SYMLINK_NOFOLLOW;
     if (fstatat(frame->fd, entry->leaf, &entry->status, flags) != 0) {
+        if (is_hidden(scan))
+            return SCAN_END;
         bool dangling = errno == ENOENT && scan->follow_links;
         const char *what = dangling ? "a link that leads nowhere, or vanished" : "cannot be read";
         return problem(scan, entry, error, errno, what);
     }
+    if (is_excluded(scan, S_ISDIR(entry->status.st_mode)))
+        return SCAN_END;
     if (S_ISDIR(entry->status.st_mode)) {
         if (scan->follow_links && is_ancestor(scan, &entry->status))
             return problem(scan, entry, error, ELOOP, "a directory that contains itself");
         scan->enter = true;
-        return true;
+        return SCAN_ENTRY;
     }
     if (S_ISREG(entry->status.st_mode) || S_ISLNK(entry->status.st_mode))
-        return true;
+        return SCAN_ENTRY;
     error_clear(error);
     const char *kind = S_ISSOCK(entry->status.st_mode)   ? "a socket"
                        : S_ISFIFO(entry->status.st_mode) ? "a named pipe"
                                                          : "a device";
-    return error_set(error, ERROR_USAGE, "not sent: it is %s", kind);
+    error_set(error, ERROR_USAGE, "not sent: it is %s", kind);
+    return SCAN_PROBLEM;
 }
 
 /* The first call: the root itself. */
@@ -323,10 +364,8 @@ static enum scan_result start(struct scan *scan, struct scan_entry *entry, struc
     entry->path_size = 0;
     entry->directory = scan->root;
     entry->leaf = ".";
-    if (fstat(scan->root, &entry->status) != 0) {
-        problem(scan, entry, error, errno, "cannot be read");
-        return SCAN_PROBLEM;
-    }
+    if (fstat(scan->root, &entry->status) != 0)
+        return problem(scan, entry, error, errno, "cannot be read");
     scan->enter = true;
     return SCAN_ENTRY;
 }
@@ -347,8 +386,7 @@ static enum scan_result prepare(struct scan *scan, struct frame *frame, struct s
         return SCAN_ENTRY;
     if (!read_chunk(scan, frame)) {
         set_path_size(scan, frame->path_size);
-        problem(scan, entry, error, errno, "the directory cannot be read to its end");
-        return SCAN_PROBLEM;
+        return problem(scan, entry, error, errno, "the directory cannot be read to its end");
     }
     return frame->count > 0 ? SCAN_ENTRY : SCAN_END;
 }
@@ -359,10 +397,8 @@ enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct e
         return start(scan, entry, error);
     if (scan->enter) {
         scan->enter = false;
-        if (!push(scan)) {
-            problem(scan, entry, error, errno, "the directory cannot be opened");
-            return SCAN_PROBLEM;
-        }
+        if (!push(scan))
+            return problem(scan, entry, error, errno, "the directory cannot be opened");
     }
     while (scan->depth > 0) {
         struct frame *frame = &scan->frames[scan->depth - 1];
@@ -374,11 +410,11 @@ enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct e
             continue;
         }
         const char *name = frame->names + frame->order[frame->next++];
-        if (!set_path(scan, frame, name)) {
-            problem(scan, entry, error, ENAMETOOLONG, "not sent");
-            return SCAN_PROBLEM;
-        }
-        return look(scan, frame, entry, error) ? SCAN_ENTRY : SCAN_PROBLEM;
+        if (!set_path(scan, frame, name))
+            return problem(scan, entry, error, ENAMETOOLONG, "not sent");
+        enum scan_result result = look(scan, frame, entry, error);
+        if (result != SCAN_END)
+            return result;
     }
     return SCAN_END;
 }

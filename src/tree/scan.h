@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "tree/filter.h"
 
 enum scan_result { SCAN_ENTRY, SCAN_PROBLEM, SCAN_END };
 
@@ -31,6 +32,10 @@ struct scan;
 
 /* `root` is an open directory and becomes the scan's. NULL without memory (root stays). */
 struct scan *scan_new(int root, bool follow_links);
+/* What the filter excludes on the sender's side is left out in silence, and with a directory what
+ * it holds. Paths are matched as they stand below `prefix` ("" for none). The filter is borrowed.
+ * Called before the first scan_next; false without memory. */
+bool scan_set_filter(struct scan *scan, const struct filter *filter, const char *prefix);
 void scan_free(struct scan *scan);
 /* SCAN_ENTRY fills entry. SCAN_PROBLEM fills error and entry's path. */
 enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error);

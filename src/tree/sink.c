@@ -127,7 +127,8 @@ static bool sink_open(void *context, const struct transfer_request *request,
     memset(existing_bitmap, 0, bitmap_size);
     if (bitmap_size * 8 < request->name_count)
         return error_set(error, ERROR_PROTOCOL, "no room to say which names exist");
-    if (!place_open(&sink->place, request, error))
+    if (!place_open(&sink->place, request, error) ||
+        !filter_copy(&sink->filter, &request->filter, error))
         return false;
     sink->flags = request->flags;
     sink->is_open = true;
@@ -232,6 +233,8 @@ static void sink_close(void *context)
     directory_close(sink);
     sink_forget_directories(sink);
     place_close(&sink->place);
+    filter_release(&sink->filter);
+    free(sink->admitted);
     free(sink);
 }
 

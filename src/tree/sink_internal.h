@@ -36,6 +36,7 @@
 struct place {
     int root; /* -1: does not exist (dry run) */
     bool root_made;
+    char **names; /* as they were announced */
     char **prefixes;
     uint8_t *is_directory, *existed;
     size_t count;
@@ -94,6 +95,8 @@ enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_KINDS };
 struct file_sink {
     uint32_t flags;
     struct place place;
+    struct filter filter;
+    char *admitted; /* a directory that the filter is known to let pass, or NULL */
     bool is_open, has_failed, has_ended;
     uint64_t salt;                /* 0: the only petrel that writes to this root */
     char path[SINK_PATH_MAX + 2]; /* of the entry in hand, below root */

@@ -5,10 +5,26 @@
 #include <unistd.h>
 
 #include "tree/beneath.h"
+#include "tree/display.h"
 #include "tree/scan.h"
 #include "tree/sink_internal.h"
 
 /* ---- paths ---- */
+
+/* Whether the user's filter lets an entry with this path pass. Directories are looked at once as
+ * long as what is in them comes together. */
+static bool filter_passes(struct file_sink *sink, const char *path, bool is_directory)
+{
+    size_t size = strlen(path), parent = (size_t)(beneath_leaf(path) - path);
+    if (sink->admitted != NULL && parent > 0 && strlen(sink->admitted) == parent - 1 &&
+        memcmp(sink->admitted, path, parent - 1) == 0)
+        return !filter_excludes(&sink->filter, FILTER_SENDER, path, size, is_directory);
+    if (!filter_admits(&sink->filter, path, size, is_directory))
+        return false;
+    free(sink->admitted);
+    sink->admitted = parent > 0 ? strndup(path, parent - 1) : NULL;
+    return true;
+}
 
 bool sink_set_path(struct file_sink *sink, const struct entry *entry)
 {
@@ -30,7 +46,13 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
         sink->path[size++] = '/';
     memcpy(sink->path + size, entry->path, entry->path_size);
     sink->path[size + entry->path_size] = '\0';
-    return true;
+    const char *asked = is_root ? place->names[entry->name] : sink->path;
+    if (sink->filter.count == 0 || filter_passes(sink, asked, is_directory))
+        return true;
+    char shown[200];
+    error_set(&error, ERROR_REFUSED, "the peer sent %s, which the filter excludes",
+              display_name(shown, sizeof shown, asked));
+    return sink_fail(sink, &error);
 }
 
 /* ---- open directories ---- */

@@ -212,16 +212,19 @@ static bool is_writable(const struct place *place, struct error *error)
 static bool copy_names(struct place *place, const struct transfer_request *request)
 {
     size_t count = request->name_count;
+    place->names = calloc(count + 1, sizeof *place->names);
     place->prefixes = calloc(count + 1, sizeof *place->prefixes);
     place->is_directory = calloc(count + 1, 1);
     place->existed = calloc(count + 1, 1);
-    if (place->prefixes == NULL || place->is_directory == NULL || place->existed == NULL)
+    if (place->names == NULL || place->prefixes == NULL || place->is_directory == NULL ||
+        place->existed == NULL)
         return false;
     for (size_t i = 0; i < count; i++) {
+        place->names[i] = strdup(request->names[i]);
         place->prefixes[i] = strdup(request->names[i]);
         place->is_directory[i] = request->name_is_directory[i];
         place->count++;
-        if (place->prefixes[i] == NULL)
+        if (place->names[i] == NULL || place->prefixes[i] == NULL)
             return false;
     }
     return true;
@@ -229,8 +232,11 @@ static bool copy_names(struct place *place, const struct transfer_request *reque
 
 void place_close(struct place *place)
 {
-    for (size_t i = 0; i < place->count; i++)
+    for (size_t i = 0; i < place->count; i++) {
+        free(place->names[i]);
         free(place->prefixes[i]);
+    }
+    free(place->names);
     free(place->prefixes);
     free(place->is_directory);
     free(place->existed);

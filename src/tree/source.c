@@ -203,6 +203,7 @@ static void source_close(void *context)
         free(source->problems[i].path);
     free(source->said_path);
     free(source->exists);
+    filter_release(&source->filter);
     operands_release(&source->operands);
     free(source);
 }
@@ -222,15 +223,18 @@ static void start_totals(struct file_source *source)
     source->totals_final = true;
     for (size_t i = 0; i < names->name_count; i++) {
         source->totals_final = source->totals_final && !names->name_is_directory[i];
+        if (source_is_excluded(source, i))
+            continue;
         source->total_files += !names->name_is_directory[i];
         source->total_bytes += source->operands.sizes[i];
     }
 }
 
 /* Takes the operands. */
-static struct file_source *source_new(struct operands *operands, uint32_t flags,
-                                      struct error *error)
+static struct file_source *source_new(struct operands *operands,
+                                      const struct transfer_request *request, struct error *error)
 {
+    uint32_t flags = request->flags;
     struct file_source *source = calloc(1, sizeof *source);
     if (source != NULL)
         source->exists = calloc(operands->names.name_count, 1);
@@ -248,6 +252,10 @@ static struct file_source *source_new(struct operands *operands, uint32_t flags,
     source->offers.names = WALK_EXISTING;
     source->counting.names = WALK_ALL;
     source->answered_root = -1;
+    if (!filter_copy(&source->filter, &request->filter, error)) {
+        source_close(source);
+        return NULL;
+    }
     start_totals(source);
     return source;
 }
@@ -267,7 +275,7 @@ struct file_source *file_source_new_push(const char *const *paths, size_t count,
         error_set(error, ERROR_MEMORY, "no memory for the request");
         return NULL;
     }
-    return source_new(&operands, request->flags, error);
+    return source_new(&operands, request, error);
 }
 
 struct file_source *file_source_new_pull(const struct transfer_request *request,
@@ -276,5 +284,5 @@ struct file_source *file_source_new_pull(const struct transfer_request *request,
     struct operands operands = {0};
     if (!operands_from_request(&operands, request, error))
         return NULL;
-    return source_new(&operands, request->flags, error);
+    return source_new(&operands, request, error);
 }

@@ -69,6 +69,7 @@ struct problem {
 
 struct file_source {
     struct operands operands;
+    struct filter filter;
     bool follow_links, dry_run;
     uint8_t *exists; /* one byte a name */
 
@@ -113,6 +114,8 @@ bool walk_next(struct file_source *source, struct walk *walk);
 void walk_close(struct walk *walk);
 /* Counts for about `slice_ns`. */
 void source_count_ahead(struct file_source *source, uint64_t slice_ns);
+/* The user's filter leaves out what was named itself. */
+bool source_is_excluded(const struct file_source *source, size_t operand);
 int source_open_operand(const struct file_source *source, size_t operand);
 
 /* source_offer.c */

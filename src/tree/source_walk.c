@@ -18,8 +18,17 @@ int source_open_operand(const struct file_source *source, size_t operand)
     return open(source->operands.paths[operand], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+bool source_is_excluded(const struct file_source *source, size_t operand)
+{
+    const struct transfer_request *names = &source->operands.names;
+    return filter_excludes(&source->filter, FILTER_SENDER, names->names[operand],
+                           strlen(names->names[operand]), names->name_is_directory[operand] != 0);
+}
+
 static bool concerns(const struct file_source *source, const struct walk *walk)
 {
+    if (source_is_excluded(source, walk->operand))
+        return false;
     if (walk->names == WALK_ALL)
         return true;
     return (source->exists[walk->operand] != 0) == (walk->names == WALK_EXISTING);
@@ -57,13 +66,16 @@ static bool take_file(struct file_source *source, struct walk *walk)
 static void open_directory(struct file_source *source, struct walk *walk)
 {
     int root = source_open_operand(source, walk->operand);
+    int failure = root < 0 ? errno : ENOMEM;
     if (root >= 0)
         walk->scan = scan_new(root, source->follow_links);
-    if (walk->scan != NULL)
-        return;
-    report_operand(source, walk, root < 0 ? errno : ENOMEM, "cannot be opened");
-    if (root >= 0)
+    if (root >= 0 && walk->scan == NULL)
         close(root);
+    if (walk->scan != NULL &&
+        scan_set_filter(walk->scan, &source->filter, source->operands.names.names[walk->operand]))
+        return;
+    walk_close(walk);
+    report_operand(source, walk, failure, "cannot be opened");
     walk->operand++;
 }
 

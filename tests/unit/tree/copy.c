@@ -271,12 +271,23 @@ static void move_blocks(struct run *run)
     }
 }
 
+static void add_rules(const struct copy *copy, struct transfer_request *request)
+{
+    struct filter filter = {0};
+    struct filter_merge merge;
+    for (size_t i = 0; copy->rules != NULL && copy->rules[i] != NULL; i++)
+        assert_true(filter_parse(&filter, FILTER_FORM_RULE, copy->rules[i], &merge, NULL));
+    transfer_request_take_filter(request, &filter);
+}
+
 /* A pull: the far end expands the request, its names are checked against it. */
 static struct file_source *open_pull(struct copy *copy, struct transfer_request *names)
 {
     struct transfer_request asked = {.flags = copy->flags}, none = {0};
     for (size_t i = 0; i < copy->path_count; i++)
         assert_true(transfer_request_add(&asked, copy->paths[i], false));
+    if (!copy->sender_ignores_rules)
+        add_rules(copy, &asked);
     struct file_source *source = file_source_new_pull(&asked, &copy->error);
     const struct transfer_request *found = source != NULL ? file_source_ops.names(source) : &none;
     assert_true(transfer_request_admits(&asked, found, &copy->error));
@@ -291,6 +302,8 @@ void copy_run(struct copy *copy)
     struct run run = {.copy = copy};
     struct transfer_request request = {.flags = copy->flags};
     uint8_t bitmap[REQUEST_PATHS_MAX / 8];
+    if (!copy->sender_ignores_rules)
+        add_rules(copy, &request);
     run.source = copy->pull
                      ? open_pull(copy, &request)
                      : file_source_new_push(copy->paths, copy->path_count, &request, &copy->error);
@@ -299,6 +312,7 @@ void copy_run(struct copy *copy)
         transfer_request_release(&request);
         return;
     }
+    add_rules(copy, &request);
     request.destination = strdup(copy->destination);
     run.sink = file_sink_new();
     size_t size = (request.name_count + 7) / 8;

@@ -24,6 +24,10 @@ static void fill(struct transfer_request *request)
     assert_true(transfer_request_add(request, "", true));
     assert_true(transfer_request_add(request, "two\nlines", true));
     request->destination = strdup("~/x y");
+    struct filter filter = {0};
+    assert_true(filter_add(&filter, FILTER_SIDES, "*.o", 3, NULL));
+    assert_true(filter_add(&filter, FILTER_SENDER | FILTER_INCLUDE, "/a/**", 5, NULL));
+    transfer_request_take_filter(request, &filter);
 }
 
 static size_t encode(const struct transfer_request *request, uint8_t *bytes, size_t capacity)
@@ -51,6 +55,9 @@ static void test_round_trip(void **state)
         assert_int_equal(back.name_is_directory[i], request.name_is_directory[i]);
     }
     assert_string_equal(back.destination, "~/x y");
+    assert_int_equal(back.filter.count, 2);
+    assert_int_equal(filter_rule_flags(&back.filter, 1), FILTER_SENDER | FILTER_INCLUDE);
+    assert_string_equal(filter_rule_pattern(&back.filter, 1), "/a/**");
     transfer_request_release(&request);
     transfer_request_release(&back);
     transfer_request_release(&back); /* empty: harmless */
@@ -141,6 +148,26 @@ static void test_limits(void **state)
     check_name_count(REQUEST_PATHS_MAX + 1, false);
     check_path_length(REQUEST_PATH_LIMIT, true);
     check_path_length(REQUEST_PATH_LIMIT + 1, false);
+}
+
+static void test_filter_limits(void **state)
+{
+    (void)state;
+    /* The flag as a varint, no names, no destination, one rule. */
+    static const uint8_t good[] = {0x80, 0x80, 4, 0, 0, 1, 2, 1, 'a'};
+    static const uint8_t none[] = {0x80, 0x80, 4, 0, 0, 0};
+    static const uint8_t no_side[] = {0x80, 0x80, 4, 0, 0, 1, 1, 1, 'a'};
+    static const uint8_t bad_flag[] = {0x80, 0x80, 4, 0, 0, 1, 34, 1, 'a'};
+    static const uint8_t empty[] = {0x80, 0x80, 4, 0, 0, 1, 2, 0};
+    static const uint8_t nul[] = {0x80, 0x80, 4, 0, 0, 1, 2, 1, 0};
+    static const uint8_t too_many[] = {0x80, 0x80, 4, 0, 0, 0x81, 0x80, 4, 2, 1, 'a'};
+    assert_true(decode(good, sizeof good));
+    assert_false(decode(none, sizeof none));
+    assert_false(decode(no_side, sizeof no_side));
+    assert_false(decode(bad_flag, sizeof bad_flag));
+    assert_false(decode(empty, sizeof empty));
+    assert_false(decode(nul, sizeof nul));
+    assert_false(decode(too_many, sizeof too_many));
 }
 
 static bool admits(const char *asked, uint32_t flags, const char *name, bool is_directory)
@@ -249,10 +276,10 @@ static void test_display(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_cut_and_trailing),
-        cmocka_unit_test(test_limits),       cmocka_unit_test(test_admits),
-        cmocka_unit_test(test_source_names), cmocka_unit_test(test_wildcards),
-        cmocka_unit_test(test_display),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_cut_and_trailing),
+        cmocka_unit_test(test_limits),     cmocka_unit_test(test_filter_limits),
+        cmocka_unit_test(test_admits),     cmocka_unit_test(test_source_names),
+        cmocka_unit_test(test_wildcards),  cmocka_unit_test(test_display),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
