@@ -104,15 +104,14 @@ static bool read_queue(const char *text, void *target, struct error *error)
     return true;
 }
 
-/* "200mbit:64K" or "none". */
+/* "200mbit:64K" or "none"; the bucket stands behind the rate. */
 static bool read_policer(const char *text, void *target, struct error *error)
 {
-    struct link_direction *direction =
-        (void *)((char *)target - offsetof(struct link_direction, policer_bps));
+    uint64_t *rate_bps = target, *bucket_bytes = rate_bps + 1;
     const char *colon = strchr(text, ':');
     char rate[32];
     if (strcmp(text, "none") == 0) {
-        direction->policer_bps = 0;
+        *rate_bps = 0;
         return true;
     }
     if (colon == NULL || (size_t)(colon - text) >= sizeof rate)
@@ -120,8 +119,7 @@ static bool read_policer(const char *text, void *target, struct error *error)
                          "'%s' is not a policer: write RATE:BUCKET, such as 200mbit:64K", text);
     memcpy(rate, text, (size_t)(colon - text));
     rate[colon - text] = '\0';
-    return parse_rate(rate, &direction->policer_bps, error) &&
-           parse_size(colon + 1, &direction->policer_bucket_bytes, error);
+    return parse_rate(rate, rate_bps, error) && parse_size(colon + 1, bucket_bytes, error);
 }
 
 static bool read_loss_at(const char *text, void *target, struct error *error)
@@ -138,6 +136,12 @@ static bool read_text(const char *text, void *target, struct error *error)
     *(const char **)target = text;
     return true;
 }
+
+#define IS_BEHIND(second, first)                                                                   \
+    (offsetof(struct link_direction, second) ==                                                    \
+     offsetof(struct link_direction, first) + sizeof(uint64_t))
+_Static_assert(IS_BEHIND(policer_bucket_bytes, policer_bps), "read_policer");
+_Static_assert(IS_BEHIND(flow_policer_bucket_bytes, flow_policer_bps), "read_policer");
 
 #define ONE_WAY(member) offsetof(struct link_direction, member), true, false
 #define MIRRORED(member) offsetof(struct link_direction, member), true, true
@@ -156,6 +160,7 @@ static const struct option option_table[] = {
     {"reorder-by", read_time, MIRRORED(reorder_by_ns), "how long they are held back"},
     {"duplicate", read_share, ONE_WAY(duplicate_parts), "share of packets that arrive twice"},
     {"policer", read_policer, ONE_WAY(policer_bps), "RATE:BUCKET; what exceeds it is dropped"},
+    {"flow-policer", read_policer, ONE_WAY(flow_policer_bps), "the same for each flow by itself"},
     {"path-mtu", read_path_mtu, MIRRORED(path_mtu), "longer packets vanish without a word"},
     {"mtu", read_mtu, WHOLE(mtu), "of both interfaces"},
     {"seed", read_number, WHOLE(seed), "of all randomness"},
@@ -273,6 +278,8 @@ void link_options_shape(const struct link_options *options, unsigned index,
         .duplicate_parts = direction->duplicate_parts,
         .policer_bps = direction->policer_bps,
         .policer_bucket_bytes = direction->policer_bucket_bytes,
+        .flow_policer_bps = direction->flow_policer_bps,
+        .flow_policer_bucket_bytes = direction->flow_policer_bucket_bytes,
         .path_mtu = (uint32_t)direction->path_mtu,
     };
 }

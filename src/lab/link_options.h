@@ -23,6 +23,7 @@ struct link_direction {
     double burst;
     uint64_t jitter_ns, reorder_by_ns;
     uint64_t policer_bps, policer_bucket_bytes;
+    uint64_t flow_policer_bps, flow_policer_bucket_bytes;
     uint64_t path_mtu;
 };
 

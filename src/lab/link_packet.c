@@ -71,6 +71,25 @@ static bool parse_ip(struct link_packet *packet)
     return false;
 }
 
+/* FNV-1a over what a router's hash goes by. */
+static uint32_t hash_bytes(uint32_t hash, const uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
+}
+
+static uint32_t flow_of(const struct link_packet *packet)
+{
+    bool has_ports =
+        (packet->protocol == LINK_PROTOCOL_TCP || packet->protocol == LINK_PROTOCOL_UDP) &&
+        packet->transport_offset + 4u <= packet->size_bytes;
+    uint32_t hash = hash_bytes(2166136261u, &packet->protocol, 1);
+    hash = packet->version == 4 ? hash_bytes(hash, packet->bytes + 12, 8)
+                                : hash_bytes(hash, packet->bytes + 8, 32);
+    return has_ports ? hash_bytes(hash, packet->bytes + packet->transport_offset, 4) : hash;
+}
+
 /* Where the kernel says that the transport header stands (behind IPv6 extension headers), and
  * which transport a train has. */
 static bool parse_train(struct link_packet *packet)
@@ -116,6 +135,7 @@ bool link_packet_parse(struct link_packet *packet, const struct virtio_net_hdr *
         return false;
     if (offload->gso_type != VIRTIO_NET_HDR_GSO_NONE && !parse_train(&parsed))
         return false;
+    parsed.flow = flow_of(&parsed);
     *packet = parsed;
     return true;
 }

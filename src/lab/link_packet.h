@@ -34,6 +34,7 @@ struct link_packet {
     uint32_t segment_count; /* 1 when it is no train */
     uint8_t version;        /* 4 or 6 */
     uint8_t protocol;       /* of the transport */
+    uint32_t flow;          /* the same for all packets with these addresses, ports, protocol */
     bool is_multicast;
 };
 

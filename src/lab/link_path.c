@@ -9,6 +9,7 @@
 
 #define TRAIN_WHOLE_NS NS_PER_MS /* trains that take longer on the wire are cut */
 #define PIECE_NS (NS_PER_MS / 2)
+#define FLOWS 4096u /* that have a policer of their own; flows whose hashes meet share one */
 
 struct link_path {
     struct link_shape shape;
@@ -17,6 +18,7 @@ struct link_path {
     struct link_loss loss;
     struct link_limiter limiter;
     struct link_policer policer;
+    struct link_policer flow_policer[FLOWS];
     struct random jitter_random, reorder_random, duplicate_random;
     struct link_counters counters;
 };
@@ -70,6 +72,11 @@ bool link_path_set(struct link_path *path, const struct link_shape *shape, uint6
     if (shape->policer_bps != path->policer.rate_bps ||
         shape->policer_bucket_bytes != path->policer.bucket_bytes)
         link_policer_set(&path->policer, shape->policer_bps, shape->policer_bucket_bytes, now_ns);
+    if (shape->flow_policer_bps != path->shape.flow_policer_bps ||
+        shape->flow_policer_bucket_bytes != path->shape.flow_policer_bucket_bytes)
+        for (unsigned i = 0; i < FLOWS; i++)
+            link_policer_set(&path->flow_policer[i], shape->flow_policer_bps,
+                             shape->flow_policer_bucket_bytes, now_ns);
     path->shape = *shape;
     return true;
 }
@@ -82,7 +89,7 @@ static bool is_lost(struct link_path *path)
 }
 
 /* Whether a segment survives, and when its last bit leaves the line. */
-static bool pass(struct link_path *path, uint64_t now_ns, uint32_t size_bytes,
+static bool pass(struct link_path *path, uint64_t now_ns, uint32_t flow, uint32_t size_bytes,
                  uint64_t *departure_ns)
 {
     struct link_counters *counters = &path->counters;
@@ -92,7 +99,8 @@ static bool pass(struct link_path *path, uint64_t now_ns, uint32_t size_bytes,
         counters->dropped_mtu++;
         return false;
     }
-    if (!link_policer_pass(&path->policer, now_ns, size_bytes)) {
+    if (!link_policer_pass(&path->flow_policer[flow % FLOWS], now_ns, size_bytes) ||
+        !link_policer_pass(&path->policer, now_ns, size_bytes)) {
         counters->dropped_policer++;
         return false;
     }
@@ -193,7 +201,8 @@ void link_path_receive(struct link_path *path, uint64_t now_ns, struct link_buff
     count_arrival(&path->counters, now_ns, packet);
     for (uint32_t i = 0; i < packet->segment_count; i++) {
         uint64_t departure_ns;
-        if (pass(path, now_ns, link_packet_segment_size(packet, i), &departure_ns)) {
+        uint32_t size_bytes = link_packet_segment_size(packet, i);
+        if (pass(path, now_ns, packet->flow, size_bytes, &departure_ns)) {
             extend(path, buffer, &run, i, departure_ns, piece_ns);
         } else {
             put(path, buffer, &run, false);

@@ -1,7 +1,8 @@
 /* One direction of an emulated link. Packets and trains go in with their arrival time and come
  * out as pieces with the time at which they are due.
  *
- *   loss before | path MTU | policer | queue and limiter | loss after | delay, jitter, reordering
+ *   loss before | path MTU | policer of its flow | policer | queue and limiter | loss after |
+ * delay, jitter, reordering
  *
  * Each segment of a train meets all of them by itself, as if the train had been cut before the
  * wire. What stays together leaves as one piece when its last segment would have arrived; a train
@@ -34,6 +35,8 @@ struct link_shape {
     uint32_t duplicate_parts;
     uint64_t policer_bps; /* 0: none */
     uint64_t policer_bucket_bytes;
+    uint64_t flow_policer_bps; /* for each flow by itself; 0: none */
+    uint64_t flow_policer_bucket_bytes;
     uint32_t path_mtu; /* larger packets vanish without a word; 0: no limit */
 };
 

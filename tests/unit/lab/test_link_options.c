@@ -28,8 +28,9 @@ static void everything_is_read(void **state)
                       "0.5bdp", "--loss", "1%", "--loss-back", "2%", "--loss-at", "before",
                       "--burst", "3", "--jitter", "8ms", "--jitter-back", "0s", "--reorder", "1%",
                       "--duplicate", "1%", "--mtu", "9000", "--seed", "7", "--rate-back", "10mbit",
-                      "--policer", "200mbit:64K", "--json", "x", "--stats", "--", "command"));
-    assert_int_equal(used, 32);
+                      "--policer", "200mbit:64K", "--flow-policer", "300mbit:1M", "--json", "x",
+                      "--stats", "--", "command"));
+    assert_int_equal(used, 34);
     link_options_shape(&options, LINK_FORWARD, &forward);
     link_options_shape(&options, LINK_BACK, &back);
     assert_int_equal(forward.rate_bps, 1000000000);
@@ -40,6 +41,8 @@ static void everything_is_read(void **state)
     assert_int_equal(forward.jitter_ns, 8 * NS_PER_MS);
     assert_int_equal(forward.policer_bps, 200000000);
     assert_int_equal(forward.policer_bucket_bytes, 65536);
+    assert_int_equal(forward.flow_policer_bps, 300000000);
+    assert_int_equal(forward.flow_policer_bucket_bytes, 1048576);
     assert_int_equal(back.rate_bps, 10000000);
     assert_int_equal(back.queue_bytes, 62500); /* half the BDP of its own rate */
     assert_int_equal(back.loss_parts, 85899346);

@@ -245,6 +245,25 @@ static void policer_has_a_bucket_and_a_rate(void **state)
     close_path(&fixture);
 }
 
+/* One flow finds its own bucket empty while the next one's is full; ports are part of a flow. */
+static void each_flow_has_its_own_policer(void **state)
+{
+    struct link_shape shape = {.flow_policer_bps = 12000000,
+                               .flow_policer_bucket_bytes = 20 * PACKET};
+    struct fixture fixture;
+    (void)state;
+    open_path(&fixture, &shape, 1);
+    send_train(&fixture, 1000, 44);
+    assert_int_equal(fixture.counters->dropped_policer, 24);
+    train.bytes[20] ^= 1; /* the source port */
+    send_train(&fixture, 1000, 44);
+    assert_int_equal(fixture.counters->dropped_policer, 48);
+    send_train(&fixture, 1000, 44);
+    assert_int_equal(fixture.counters->dropped_policer, 92);
+    train.bytes[20] ^= 1;
+    close_path(&fixture);
+}
+
 static void path_mtu_swallows(void **state)
 {
     struct link_shape shape = {.path_mtu = 1499};
@@ -385,6 +404,7 @@ int main(void)
         cmocka_unit_test(loss_before_takes_no_time_on_the_line),
         cmocka_unit_test(all_and_nothing),
         cmocka_unit_test(policer_has_a_bucket_and_a_rate),
+        cmocka_unit_test(each_flow_has_its_own_policer),
         cmocka_unit_test(path_mtu_swallows),
         cmocka_unit_test(copies_and_latecomers),
         cmocka_unit_test(jitter_stays_in_its_bounds),
