@@ -271,6 +271,8 @@ int command_copy(int argc, char **argv)
                                     .host = copy.options.host,
                                     .command_start_ns = started_ns};
     copy.report = report_new(&report, &error);
+    for (size_t i = 0; copy.report != NULL && !report.quiet && i < copy.options.remarks.count; i++)
+        report_line(copy.report, "%s", copy.options.remarks.values[i]);
     int code = copy.report != NULL ? copy_files(&copy) : exit_code_of(error.kind);
     if (copy.report == NULL)
         fprintf(stderr, "petrel: %s\n", error.text);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/habit_rows.h"
 #include "cli/port_range.h"
 #include "cli/ssh_option_rows.h"
 
@@ -107,8 +108,11 @@ static const struct option table[] = {
     {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
     {'v', "verbose", OPTION_COUNT, FIELD(verbose), NULL, "name each file", NULL},
     {'r', "recursive", OPTION_IGNORED, 0, NULL, NULL, NULL},
-    {'p', "preserve", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {'p', "perms", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {0, "preserve", OPTION_IGNORED, 0, NULL, NULL, NULL},
     {'t', "times", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    {0, "links", OPTION_IGNORED, 0, NULL, NULL, NULL},
+    HABIT_OPTION_ROWS(FIELD(remarks)),
     {0, "version", OPTION_FLAG, FIELD(version), NULL, "print the version", NULL},
     {'h', "help", OPTION_FLAG, FIELD(help), NULL, "print this help", NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
@@ -127,6 +131,7 @@ void copy_options_release(struct copy_options *options)
     operand_release(&options->destination);
     ssh_options_release(&options->ssh);
     filter_words_release(&options->filters);
+    option_list_release(&options->remarks);
     *options = (struct copy_options){0};
 }
 

@@ -13,6 +13,7 @@ struct copy_options {
     struct ssh_options ssh;
     bool quiet, dry_run, make_path, follow_links, install, help, version;
     int verbose;
+    struct option_list remarks; /* lines about options that are not needed */
     struct filter_words filters;
     bool from_nul;  /* lists in files are separated by NUL */
     unsigned lanes; /* 0: auto */

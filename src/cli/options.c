@@ -54,10 +54,11 @@ const char *nearest_name(const char *word, const char *const *names)
 static bool unknown_long(const struct option *table, const char *name, size_t length,
                          struct error *error)
 {
-    const char *names[96];
+    const char *names[192];
     size_t count = 0;
-    for (; (table->short_name || table->long_name) && count < 95; table++) {
-        if (table->long_name != NULL)
+    for (; (table->short_name || table->long_name) && count < 191; table++) {
+        bool is_habit = table->kind == OPTION_REMARK || table->kind == OPTION_ELSEWHERE;
+        if (table->long_name != NULL && !is_habit)
             names[count++] = table->long_name;
     }
     names[count] = NULL;
@@ -100,9 +101,20 @@ static bool apply_rate(const struct option *option, uint64_t *rate_bps, const ch
            error_set(error, cause.kind, "--%s: %s", option->long_name, cause.text);
 }
 
+/* As the user wrote it: "--partial" or "-l". */
+static const char *spelling(const struct option *option, char text[NAME_MAX_LENGTH + 3])
+{
+    if (option->long_name != NULL)
+        snprintf(text, NAME_MAX_LENGTH + 3, "--%s", option->long_name);
+    else
+        snprintf(text, NAME_MAX_LENGTH + 3, "-%c", option->short_name);
+    return text;
+}
+
 static bool apply(const struct option *option, void *target, const char *value, struct error *error)
 {
     void *field = (char *)target + option->offset;
+    char name[NAME_MAX_LENGTH + 3];
     switch (option->kind) {
     case OPTION_FLAG:
         *(bool *)field = true;
@@ -124,6 +136,13 @@ static bool apply(const struct option *option, void *target, const char *value, 
         return apply_rate(option, field, value, error);
     case OPTION_CUSTOM:
         return option->parse(target, value, error);
+    case OPTION_NEGATION:
+        *(bool *)field = false;
+        return true;
+    case OPTION_REMARK:
+        return list_add(field, option->value_name, error);
+    case OPTION_ELSEWHERE:
+        return error_set(error, ERROR_USAGE, "%s: %s", spelling(option, name), option->value_name);
     }
     return true;
 }
@@ -156,7 +175,8 @@ static bool parse_long(const struct option *table, struct words *words, void *ta
     if (takes_value(option->kind) && value == NULL && (value = next_word(words)) == NULL)
         return error_set(error, ERROR_USAGE, "--%s needs a value: --%s=%s", option->long_name,
                          option->long_name, option->value_name);
-    if (!takes_value(option->kind) && option->kind != OPTION_OPTIONAL && value != NULL)
+    bool may_have_value = option->kind == OPTION_OPTIONAL || option->kind == OPTION_ELSEWHERE;
+    if (!takes_value(option->kind) && !may_have_value && value != NULL)
         return error_set(error, ERROR_USAGE, "--%s takes no value", option->long_name);
     return apply(option, target, value, error);
 }

@@ -20,7 +20,10 @@ enum option_kind {
     OPTION_LIST,     /* struct option_list: values in order */
     OPTION_IGNORED,  /* accepted for habit's sake, means nothing here */
     OPTION_RATE,     /* uint64_t: bits a second */
-    OPTION_CUSTOM    /* parse() */
+    OPTION_CUSTOM,   /* parse() */
+    OPTION_NEGATION, /* bool: cleared */
+    OPTION_REMARK,   /* struct option_list: value_name, a sentence to print, is added */
+    OPTION_ELSEWHERE /* ends with the sentence in value_name: it is spelled otherwise */
 };
 
 struct option_list {

@@ -85,6 +85,23 @@ static void test_all_options(void **state)
     copy_options_release(&options);
 }
 
+static void test_habits_of_others(void **state)
+{
+    (void)state;
+    struct copy_options options = taken("--partial --progress -rt --links a h:");
+    assert_int_equal(options.remarks.count, 2);
+    assert_non_null(strstr(options.remarks.values[0], "--partial: what has arrived"));
+    copy_options_release(&options);
+    refused("--bwlimit=1000 a h:", "--limit=RATE");
+    refused("--bwlimit 1000 a h:", "--limit=RATE");
+    refused("-l 8000 a h:", "--limit=8Mbit");
+    refused("-rlt a h:", "links are copied as links");
+    refused("-C a h:", "-C: scp's compression is -z");
+    refused("--rsync-path=x a h:", "--remote-petrel");
+    refused("-P a h:", "ssh's port");
+    refused("-vP a h:", "kept without an option");
+}
+
 static void test_ssh_options_are_passed_in_order(void **state)
 {
     (void)state;
@@ -139,7 +156,7 @@ static void test_sides(void **state)
     refused("x", "needs a source and a destination");
     refused("-q", "needs a source and a destination");
     refused("--limit 8kbit a h:", "64kbit");
-    refused("-x:y h:", "there is no option");
+    refused("-k:y h:", "there is no option");
     refused("-- -x:y .", "cannot begin with '-'");
 }
 
@@ -198,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_push),
         cmocka_unit_test(test_pull),
         cmocka_unit_test(test_all_options),
+        cmocka_unit_test(test_habits_of_others),
         cmocka_unit_test(test_ssh_options_are_passed_in_order),
         cmocka_unit_test(test_options_stand_anywhere),
         cmocka_unit_test(test_words_after_two_dashes),
