@@ -44,7 +44,8 @@ bool ssh_option_port(void *target, const char *value, struct error *error)
     struct ssh_options *options = target;
     uint64_t port;
     if (!parse_unsigned(value, UINT16_MAX, &port, NULL) || port == 0)
-        return error_set(error, ERROR_USAGE, "-P takes ssh's port, from 1 to 65535, not %s; progress is shown and what "
+        return error_set(error, ERROR_USAGE,
+                         "-P takes ssh's port, from 1 to 65535, not %s; progress is shown and what "
                          "has arrived is kept without an option",
                          value);
     options->port = value;

@@ -67,7 +67,10 @@ static bool add_problem(struct operands *operands, const char *path, int os_errn
     problems[count] = (struct operand_problem){.path = strdup(path)};
     if (problems[count].path == NULL)
         return false;
-    error_set_errno(&problems[count].error, os_errno, "%s", what);
+    if (os_errno != 0)
+        error_set_errno(&problems[count].error, os_errno, "%s", what);
+    else
+        error_set(&problems[count].error, ERROR_USAGE, "%s", what);
     operands->problem_count++;
     return true;
 }
@@ -113,7 +116,6 @@ static bool add_path(struct operands *operands, const char *path, struct error *
     if (path[0] == '\0' || stat(path, &status) != 0) {
         failure = path[0] == '\0' ? ENOENT : errno;
     } else if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)) {
-        failure = EINVAL;
         what = "is neither a file nor a directory";
     } else {
         return add_found(operands, path, &status, error);
