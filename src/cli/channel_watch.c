@@ -7,6 +7,8 @@
 #include "net/driver.h"
 
 #define GRACE_NS (3 * NS_PER_S)
+/* What comes this soon after the end of the channel may have been on its way when the peer died. */
+#define STALE_NS NS_PER_S
 
 bool channel_watch_read(void *context, int fd)
 {
@@ -19,8 +21,13 @@ bool channel_watch_read(void *context, int fd)
     return false;
 }
 
-bool channel_watch_is_over(void *context)
+enum channel_verdict channel_watch_judge(struct channel_watch *watch, uint64_t heard_ns,
+                                         uint64_t now_ns)
 {
-    const struct channel_watch *watch = context;
-    return watch->ended_ns != 0 && driver_now() > watch->ended_ns + GRACE_NS;
+    if (watch->ended_ns == 0 || watch->outlived)
+        return CHANNEL_FINE;
+    watch->outlived = heard_ns > watch->ended_ns + STALE_NS;
+    if (watch->outlived)
+        return CHANNEL_FINE;
+    return now_ns > watch->ended_ns + GRACE_NS ? CHANNEL_OVER : CHANNEL_ASK;
 }

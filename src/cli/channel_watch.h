@@ -1,5 +1,7 @@
 /* The SSH channel beside a running copy: what still comes through it is nobody's business, but its
- * end is. Either side ends 3 seconds after it, if the copy has not ended by then. */
+ * end is. The channel may break while UDP goes on, and the copy with it; but it also ends when the
+ * other end does. So whoever sees it end asks the peer over UDP, and ends, too, after 3 seconds
+ * without an answer. */
 #ifndef PETREL_CLI_CHANNEL_WATCH_H
 #define PETREL_CLI_CHANNEL_WATCH_H
 
@@ -8,11 +10,19 @@
 
 struct channel_watch {
     uint64_t ended_ns; /* 0: still open */
+    bool outlived;     /* the peer was heard after that: the copy goes on without the channel */
+};
+
+enum channel_verdict {
+    CHANNEL_FINE, /* it is open, or the peer lives on without it */
+    CHANNEL_ASK,  /* it has ended: ask whether the peer lives */
+    CHANNEL_OVER  /* and the peer did not answer */
 };
 
 /* For driver_config.on_watch; `watch` is the struct. */
 bool channel_watch_read(void *watch, int fd);
-/* For transfer_run.should_give_up. */
-bool channel_watch_is_over(void *watch);
+/* `heard_ns`: when something of the peer last authenticated, 0 for never. */
+enum channel_verdict channel_watch_judge(struct channel_watch *watch, uint64_t heard_ns,
+                                         uint64_t now_ns);
 
 #endif

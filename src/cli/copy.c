@@ -193,9 +193,7 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                           .watch_context = &copy->watch},
                                .on_tick = report_tick,
                                .tick_context = copy->report,
-                               .should_give_up = channel_watch_is_over,
-                               .give_up_context = &copy->watch,
-                               .give_up_text = "the SSH session ended before the copy did"};
+                               .watch = &copy->watch};
     memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
     _Static_assert(sizeof(run.driver.candidates) == sizeof(copy->channel.addresses.list), "");

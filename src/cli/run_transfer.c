@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
+
+#define ASK_EVERY_NS (500 * NS_PER_MS) /* whether the peer outlives the SSH channel */
+
 struct runner {
     struct transfer_run *run;
     struct transfer *transfer;
@@ -12,7 +16,9 @@ struct runner {
     pthread_mutex_t lock;
     pthread_cond_t work_came;
     bool has_work;
-    bool attached, gave_up;
+    struct session *session; /* once attached */
+    bool gave_up;
+    uint64_t asked_ns;
     /* What the driver obeys: the caller's counter, or 2 once the run is given up (in the opening
      * there is no session yet that could be ended politely). */
     volatile int stop;
@@ -70,7 +76,7 @@ static bool start_disk_thread(struct runner *runner, pthread_t *disk)
 static void attach(void *context, struct session *session, uint64_t now_ns)
 {
     struct runner *runner = context;
-    runner->attached = true;
+    runner->session = session;
     transfer_attach(runner->transfer, session, now_ns);
 }
 
@@ -98,6 +104,27 @@ static void interrupt(void *context, uint64_t now_ns)
     transfer_abort(runner->transfer, ERROR_INTERRUPTED, "interrupted", now_ns);
 }
 
+static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_ns)
+{
+    switch (channel_watch_judge(runner->run->watch, heard_ns, now_ns)) {
+    case CHANNEL_FINE:
+        break;
+    case CHANNEL_ASK:
+        if (runner->session != NULL && now_ns >= runner->asked_ns + ASK_EVERY_NS) {
+            runner->asked_ns = now_ns;
+            session_ask(runner->session, now_ns);
+        }
+        break;
+    case CHANNEL_OVER:
+        runner->gave_up = true;
+        transfer_abort(runner->transfer, ERROR_PEER_LOST,
+                       "the SSH session ended before the copy did", now_ns);
+        if (runner->session == NULL)
+            runner->stop = 2;
+        break;
+    }
+}
+
 static void tick(void *context, uint64_t now_ns)
 {
     struct runner *runner = context;
@@ -105,18 +132,12 @@ static void tick(void *context, uint64_t now_ns)
     int asked = run->driver.stop != NULL ? *run->driver.stop : 0;
     if (runner->stop < asked)
         runner->stop = asked;
-    if (!runner->gave_up && run->should_give_up != NULL &&
-        run->should_give_up(run->give_up_context)) {
-        runner->gave_up = true;
-        transfer_abort(runner->transfer, ERROR_PEER_LOST, run->give_up_text, now_ns);
-        if (!runner->attached)
-            runner->stop = 2;
-    }
-    if (run->on_tick == NULL)
-        return;
     struct transfer_progress progress;
     transfer_progress(runner->transfer, &progress);
-    run->on_tick(run->tick_context, &progress);
+    if (run->watch != NULL && !runner->gave_up)
+        heed_channel(runner, progress.session.last_heard_ns, now_ns);
+    if (run->on_tick != NULL)
+        run->on_tick(run->tick_context, &progress);
 }
 
 /* ---- the run ---- */

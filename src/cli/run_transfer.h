@@ -3,6 +3,7 @@
 #ifndef PETREL_CLI_RUN_TRANSFER_H
 #define PETREL_CLI_RUN_TRANSFER_H
 
+#include "cli/channel_watch.h"
 #include "net/driver.h"
 #include "transfer/transfer.h"
 
@@ -15,10 +16,7 @@ struct transfer_run {
     /* About ten times a second while it runs, on the calling thread. NULL for none. */
     void (*on_tick)(void *context, const struct transfer_progress *progress);
     void *tick_context;
-    /* Asked at each tick: true ends the run politely with `give_up_text` as the reason. */
-    bool (*should_give_up)(void *context);
-    void *give_up_context;
-    const char *give_up_text;
+    struct channel_watch *watch; /* the SSH channel, which the driver watches too; NULL: none */
 };
 
 /* True when the receiver said that all was done, also when single files failed (see

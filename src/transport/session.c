@@ -231,6 +231,14 @@ void session_finish(struct session *session, uint8_t result, uint64_t files, uin
     session->state = STATE_FINISHING;
 }
 
+void session_ask(struct session *session, uint64_t now_ns)
+{
+    static const uint8_t ping[] = {FRAME_PING};
+    session->now_ns = now_ns;
+    if (session->state != STATE_CLOSED)
+        session_send_frames(session, ping, sizeof(ping), 1);
+}
+
 uint64_t session_probe_timeout(const struct session *session)
 {
     uint64_t timeout = session->slots[0].counters.probe_timeout_ns;

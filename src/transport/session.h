@@ -93,6 +93,8 @@ void session_finish(struct session *session, uint8_t result, uint64_t files, uin
                     uint64_t now_ns);
 void session_abort(struct session *session, enum error_kind kind, const char *text,
                    uint64_t now_ns);
+/* Asks the peer for a sign of life: a PING that wants an answer, on every lane. */
+void session_ask(struct session *session, uint64_t now_ns);
 bool session_is_closed(const struct session *session);
 const struct error *session_error(const struct session *session); /* kind NONE: a good end */
 

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Copies whose client is killed, whose SSH connection breaks, whose path or address changes, whose
+ends sleep: they go on, or nothing of them stays.
+
+    survive_test.py PETREL PETREL_LAB [--kills=N] [TEST...]
+
+--kills: how many moments to kill the client at (8 by default; 50 is the long form).
+"""
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import hosts
+from hosts import CONFIG, FAR_EXEC, HOST, MIB, PETREL
+
+KILLS = 8
+for word in [word for word in sys.argv if word.startswith("--kills=")]:
+    KILLS = int(word.split("=")[1])
+    if "--inside" in sys.argv:
+        sys.argv.remove(word)
+
+GONE_SECONDS = 10 # after the kill; what waits for a disk that others keep busy cannot be ended
+HALF = re.compile(r"\.petrel-[0-9a-f]{16}$")
+
+
+def processes(*parts):
+    """Command lines with all these parts in them, ours and the checking one excepted, by id."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if all(part in line for part in parts):
+            found[int(entry)] = line
+    return found
+
+
+def waits_for_disk(process):
+    try:
+        for thread in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{thread}/stat") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] == "D":
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def open_ports():
+    """UDP ports of the far host that belong to somebody."""
+    ports = set()
+    for name in ("udp", "udp6"):
+        table = subprocess.check_output([*FAR_EXEC, "cat", f"/proc/net/{name}"], text=True)
+        ports |= {int(line.split()[1].rsplit(":", 1)[1], 16) for line in table.splitlines()[1:]}
+    return ports
+
+
+class Survive(hosts.Case):
+    def start_copy(self, *words, size=8 * MIB, limit="16Mbit", **keywords):
+        """A push that takes some seconds."""
+        self.write("near/file", size)
+        return self.start("--limit", limit, *words, self.path("near/file"), self.remote("far"),
+                          **keywords)
+
+    def flows(self, folder="far"):
+        """Waits until a file has begun to arrive."""
+        return self.assertTrue(hosts.wait_until(
+            lambda: any(HALF.match(name) for name in os.listdir(self.path(folder))), 20))
+
+    def arrives(self, process):
+        result = self.finish(process)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/file", "far/file")
+        return result
+
+
+class Killed(Survive):
+    def gone(self):
+        """Whether every process of ours ended in time."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while True:
+            left = {**processes(PETREL, " remote"), **{one: PETREL for one in
+                                                      hosts.own_processes()}}
+            if not left:
+                return {}
+            if time.monotonic() > deadline and not any(waits_for_disk(one) for one in left):
+                return left
+            time.sleep(0.05)
+
+    def check_litter(self, folder):
+        """Whole files, and half ones under the documented name."""
+        for name in os.listdir(folder):
+            if name == "file":
+                self.assertEqual(os.path.getsize(os.path.join(folder, name)), 2 * MIB)
+            elif name == "small":
+                continue
+            else:
+                self.assertRegex(name, HALF)
+
+    def test_case_07_kill_the_client_at_random_moments(self):
+        """With and without a shared connection, in both directions, from the first moment on."""
+        random.seed(7)
+        self.write("near/file", 2 * MIB)
+        self.write("far/file", 2 * MIB)
+        for number in range(200):
+            self.write(f"near/small/{number}", 2000)
+        before = open_ports()
+        running = []
+        for number in range(KILLS):
+            folder = self.path(f"to{number}")
+            os.mkdir(folder)
+            words = ["--limit", "8Mbit"]
+            if number % 2:
+                words += ["-o", "ControlPath=none"]
+            if number % 3 < 2:
+                words += [self.path("near/file"), self.path("near/small"),
+                          self.remote(f"to{number}")]
+            else:
+                words += [self.remote("far/file"), folder]
+            process = self.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            # Stratified: some before ssh is in, some in the handshake, most in the copy.
+            moment = time.monotonic() + 2.5 * (number + random.random()) / KILLS
+            running.append((moment, process))
+            if len(running) == 4 or number == KILLS - 1:
+                for at, one in sorted(running, key=lambda each: each[0]):
+                    time.sleep(max(0.0, at - time.monotonic()))
+                    one.kill()
+                    one.wait()
+                running = []
+                self.assertEqual(self.gone(), {})
+        self.assertEqual(open_ports() - before, set())
+        for number in range(KILLS):
+            self.check_litter(self.path(f"to{number}"))
+            shutil.rmtree(self.path(f"to{number}"))
+
+
+class Channel(Survive):
+    """The SSH connection ends before the copy does."""
+
+    def ssh_of(self, process):
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+
+    def test_the_copy_outlives_its_ssh(self):
+        process = self.start_copy("-o", "ControlPath=none")
+        self.flows()
+        for ssh in self.ssh_of(process):
+            os.kill(ssh, signal.SIGKILL)
+        self.arrives(process)
+
+    def test_and_a_pull_does(self):
+        self.write("far/file", 8 * MIB)
+        process = self.start("-o", "ControlPath=none", "--limit", "16Mbit",
+                             self.remote("far/file"), self.path("near"))
+        self.flows("near")
+        for ssh in self.ssh_of(process):
+            os.kill(ssh, signal.SIGKILL)
+        self.arrives(process)
+
+
+if __name__ == "__main__":
+    hosts.main()
