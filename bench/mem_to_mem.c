@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "memory_ends.h"
+#include "measure/memory_ends.h"
 #include "net/udp.h"
 
 struct options {

@@ -10,6 +10,8 @@
 #define START "petrel-start "
 #define ANSWER "PETREL-REMOTE "
 #define FAILURE "PETREL-ERROR "
+#define COPY "copy"
+#define MEASURE "measure"
 
 static void to_hex(const uint8_t *bytes, size_t size, char *text)
 {
@@ -46,19 +48,22 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
     int length =
         snprintf(line, capacity,
                  START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu policy=%s "
-                       "protocol=%u-%u\n",
+                       "protocol=%u-%u job=%s\n",
                  secret, session, start->remote_sends ? "send" : "receive", start->first_port,
                  start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
-                 start->protocol.lowest, start->protocol.highest);
+                 start->protocol.lowest, start->protocol.highest, start->measure ? MEASURE : COPY);
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
 
 size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line, size_t capacity)
 {
-    return fits(snprintf(line, capacity, ANSWER "version=%s protocol=%u-%u port=%u address=%s\n",
+    return fits(snprintf(line, capacity,
+                         ANSWER "version=%s protocol=%u-%u port=%u address=%s "
+                                "job=%s\n",
                          answer->version, answer->protocol.lowest, answer->protocol.highest,
-                         answer->port, answer->address[0] ? answer->address : "none"),
+                         answer->port, answer->address[0] ? answer->address : "none",
+                         answer->measure ? MEASURE : COPY),
                 capacity);
 }
 
@@ -142,6 +147,8 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
         send_policy_read(value, &start->policy);
     if (strcmp(key, "protocol") == 0)
         read_protocol(value, &start->protocol);
+    if (strcmp(key, "job") == 0)
+        start->measure = strcmp(value, MEASURE) == 0;
     return 0;
 }
 
@@ -201,8 +208,10 @@ bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, st
             answer->port = (uint16_t)number;
         else if (strcmp(key, "address") == 0 && strcmp(value, "none") != 0)
             snprintf(answer->address, sizeof(answer->address), "%s", value);
+        else if (strcmp(key, "job") == 0)
+            answer->measure = strcmp(value, MEASURE) == 0;
     }
-    if (answer->port == 0)
+    if (answer->port == 0 && !answer->measure)
         return error_set(error, ERROR_PROTOCOL, "the far end's answer names no port");
     return true;
 }

@@ -27,6 +27,8 @@ struct bootstrap_start {
     uint64_t limit_bps;
     struct send_policy policy; /* of the sender, whichever end that is */
     struct version_range protocol;
+    bool
+        measure; /* not a copy but measurements (measure_words.h), which open ports when asked to */
 };
 
 struct bootstrap_answer {
@@ -34,6 +36,7 @@ struct bootstrap_answer {
     struct version_range protocol;
     uint16_t port;
     char address[64]; /* as in SSH_CONNECTION; "" if unknown */
+    bool measure;     /* understood; then there is no port yet */
 };
 
 /* "petrel-start key=value ...\n". Both return the length, 0 if it does not fit. */

@@ -10,9 +10,6 @@
 #include "cli/port_range.h"
 #include "cli/ssh_option_rows.h"
 
-#define PORT_FIRST 60000
-#define PORT_LAST 61000
-
 /* ---- options with a form of their own ---- */
 
 static bool parse_lanes(void *target, const char *value, struct error *error)
@@ -204,7 +201,7 @@ static bool check_limit(const struct copy_options *options, struct error *error)
 
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
-    *options = (struct copy_options){.first_port = PORT_FIRST, .last_port = PORT_LAST};
+    *options = (struct copy_options){.first_port = PORTS_FIRST, .last_port = PORTS_LAST};
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");

@@ -38,28 +38,6 @@ static int print_help(void)
     return EXIT_OK;
 }
 
-/* A host as ssh has it; also as it stands in front of a path (host:, [::1]:, scp://host:22/). */
-static bool take_host(struct install_options *options, const char *word, struct error *error)
-{
-    struct operand *host = &options->host;
-    const char *colon = strchr(word, ':');
-    char *with_colon = NULL;
-    bool url = strncmp(word, "scp://", 6) == 0;
-    bool bare = colon == NULL || (word[strlen(word) - 1] == ']');
-    if (!url && bare && asprintf(&with_colon, "%s:", word) < 0)
-        return error_set(error, ERROR_MEMORY, "no memory for the host");
-    bool many = !url && !bare && strchr(colon + 1, ':') != NULL && strchr(word, '[') == NULL;
-    if (many && asprintf(&with_colon, "[%s]:", word) < 0) /* an IPv6 address */
-        return error_set(error, ERROR_MEMORY, "no memory for the host");
-    bool good = operand_parse(host, with_colon != NULL ? with_colon : word, error);
-    free(with_colon);
-    if (good && (!host->remote || host->path[0] != '\0'))
-        good = error_set(error, ERROR_USAGE, "%s is no [user@]host", word);
-    if (good && host->port != NULL)
-        options->ssh.port = host->port;
-    return good;
-}
-
 static bool parse(struct install_options *options, int argc, char **argv, struct error *error)
 {
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
@@ -71,8 +49,10 @@ static bool parse(struct install_options *options, int argc, char **argv, struct
         if (count != 1)
             good = error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
                              argv[0], argv[0]);
-        good =
-            good && take_host(options, words[0], error) && ssh_options_finish(&options->ssh, error);
+        good = good && operand_parse_host(&options->host, words[0], error) &&
+               ssh_options_finish(&options->ssh, error);
+        if (good && options->host.port != NULL)
+            options->ssh.port = options->host.port;
     }
     free(words);
     return good;

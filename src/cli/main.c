@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"copy", command_copy, "copy files and trees to or from a host (the word may be left out)"},
     {"install", command_install, "send petrel to a host that has none: petrel install [user@]host"},
     {"uninstall", command_uninstall, "remove it from there"},
+    {"doctor", command_doctor, "look at the path to a host and say what holds it up"},
     {"help", command_help, "this text"},
     {"version", command_version, "print the version"},
     {"remote", command_remote, NULL},

@@ -1,11 +1,30 @@
 #include "cli/operand.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/port_range.h"
 
 #define SCHEME "scp://"
+
+bool operand_parse_host(struct operand *host, const char *word, struct error *error)
+{
+    const char *colon = strchr(word, ':');
+    char *with_colon = NULL;
+    bool url = strncmp(word, "scp://", 6) == 0;
+    bool bare = colon == NULL || (word[strlen(word) - 1] == ']');
+    if (!url && bare && asprintf(&with_colon, "%s:", word) < 0)
+        return error_set(error, ERROR_MEMORY, "no memory for the host");
+    bool many = !url && !bare && strchr(colon + 1, ':') != NULL && strchr(word, '[') == NULL;
+    if (many && asprintf(&with_colon, "[%s]:", word) < 0) /* an IPv6 address */
+        return error_set(error, ERROR_MEMORY, "no memory for the host");
+    bool good = operand_parse(host, with_colon != NULL ? with_colon : word, error);
+    free(with_colon);
+    if (good && (!host->remote || host->path[0] != '\0'))
+        return error_set(error, ERROR_USAGE, "%s is no [user@]host", word);
+    return good;
+}
 
 void operand_release(struct operand *operand)
 {

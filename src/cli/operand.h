@@ -17,6 +17,9 @@ struct operand {
 /* A word is remote when a colon comes before any slash (scp's rule); "./a:b" is local. A host that
  * begins with '-' is refused. */
 bool operand_parse(struct operand *operand, const char *word, struct error *error);
+/* A host alone, as ssh has it; also as it stands in front of a path (host:, [::1]:,
+ * scp://host:22/). */
+bool operand_parse_host(struct operand *host, const char *word, struct error *error);
 void operand_release(struct operand *operand);
 
 #endif

@@ -5,6 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Where a far end listens unless told otherwise: mosh's ports, which many have open already. */
+#define PORTS_FIRST 60000
+#define PORTS_LAST 61000
+
 /* False for anything but one or two decimal numbers from 1 to 65535, the first not above the
  * second. */
 bool port_range_parse(const char *text, uint16_t *first, uint16_t *last);

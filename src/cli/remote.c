@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
+#include "cli/measure_far.h"
 #include "cli/run_transfer.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
@@ -81,9 +82,11 @@ static bool open_storage(void *context, const struct transfer_request *request,
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
 }
 
+/* Without a listener: measurements, which open their own. */
 static bool answer(const struct udp_listener *listener)
 {
-    struct bootstrap_answer answer = {.port = udp_listener_port(listener),
+    struct bootstrap_answer answer = {.port = listener != NULL ? udp_listener_port(listener) : 0,
+                                      .measure = listener == NULL,
                                       .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     snprintf(answer.version, sizeof(answer.version), "%s", PETREL_VERSION);
     server_address(answer.address, sizeof(answer.address));
@@ -156,6 +159,8 @@ int command_remote(int argc, char **argv)
             remote.start.protocol.highest);
     if (error.kind != ERROR_NONE)
         return refuse(&error);
+    if (remote.start.measure)
+        return answer(NULL) ? measure_serve() : EXIT_PROTOCOL;
     struct udp_listener *listener = driver_listen(remote.start.first_port, remote.start.last_port,
                                                   network_threads(&remote.start), &error);
     if (listener == NULL)

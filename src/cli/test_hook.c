@@ -1,11 +1,15 @@
 #include "cli/test_hook.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "cli/exit_code.h"
+#include "measure/disk_speed.h"
+#include "measure/machine.h"
+#include "net/udp.h"
 
 enum flip_place test_hook_flip(uint32_t *after)
 {
@@ -30,4 +34,18 @@ enum flip_place test_hook_flip(uint32_t *after)
     }
     fprintf(stderr, "petrel: PETREL_TEST_FLIP is reader, pool or write, and :BLOCKS\n");
     exit(EXIT_USAGE);
+}
+
+void test_hook_measure(void)
+{
+    uint64_t number;
+    const char *buffer = getenv("PETREL_TEST_BUFFER"), *disk = getenv("PETREL_TEST_DISK");
+    if (getenv("PETREL_TEST_NO_AES") != NULL)
+        machine_test_without_aes();
+    if (getenv("PETREL_TEST_NO_OFFLOAD") != NULL)
+        udp_test_break_segmentation(EIO, 1);
+    if (buffer != NULL && parse_unsigned(buffer, UINT32_MAX, &number, NULL))
+        udp_test_buffer_bytes((unsigned)number);
+    if (disk != NULL && parse_rate(disk, &number, NULL))
+        disk_test_slow(number);
 }

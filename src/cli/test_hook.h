@@ -1,8 +1,11 @@
-/* A hook for tests of the real program: one byte flipped on its way, which must end as a
- * verification failure and never under a final name.
+/* Hooks for tests of the real program, in the environment. Only the program petrel-hooks listens to
+ * them (test_hook.c); petrel itself does not (test_hook_none.c).
  *
- * PETREL_TEST_FLIP=reader|pool|write[:AFTER] in the environment, AFTER blocks from the start. Only
- * the program petrel-hooks listens to it (test_hook.c); petrel itself does not (test_hook_none.c).
+ * PETREL_TEST_FLIP=reader|pool|write[:AFTER]: one byte flipped on its way, AFTER blocks from the
+ * start, which must end as a verification failure and never under a final name.
+ * For measurements: PETREL_TEST_NO_AES=1 a processor without AES instructions, PETREL_TEST_BUFFER=
+ * BYTES all that the system grants to a socket, PETREL_TEST_NO_OFFLOAD=1 no trains,
+ * PETREL_TEST_DISK= RATE a slow disk.
  */
 #ifndef PETREL_CLI_TEST_HOOK_H
 #define PETREL_CLI_TEST_HOOK_H
@@ -13,5 +16,7 @@
 
 /* FLIP_NONE without a hook. Ends the program when the variable is malformed. */
 enum flip_place test_hook_flip(uint32_t *after);
+/* Plants what is asked for in this process. */
+void test_hook_measure(void);
 
 #endif

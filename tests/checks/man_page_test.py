@@ -12,6 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/man/petrel.1"
+PAGES = ["doctor"]  # commands with a page of their own
 PETREL = ""
 
 
@@ -27,9 +28,9 @@ def page_options():
     return {"-" + name for item in items for name in re.findall(r"Fl (-?[\w-]+)", item)}
 
 
-def help_options():
-    """The same, from petrel copy --help."""
-    text = subprocess.check_output([PETREL, "copy", "--help"], text=True)
+def help_options(command="copy"):
+    """The same, from petrel COMMAND --help."""
+    text = subprocess.check_output([PETREL, command, "--help"], text=True)
     found = set()
     for line in text.splitlines():
         match = re.match(r" +(?:(-\w)(?:, )?)?(?: *(--[\w-]+))?", line)
@@ -51,6 +52,17 @@ class ManPage(unittest.TestCase):
         for name in page_options() - help_options():
             result = subprocess.run([PETREL, "copy", name, "--help"], stdout=subprocess.DEVNULL)
             self.assertEqual(result.returncode, 0, f"{name} is not an option")
+
+    def test_pages_of_commands(self):
+        for command in PAGES:
+            text = (PAGE.parent / f"petrel-{command}.1").read_text()
+            listed = set()
+            for line in re.findall(r"^(?:\.It )?\.?(?:Fl|It Fl) (.*)$", text, re.M):
+                first, *rest = line.replace("Fl ", "").split(" , ")
+                for name in [first, *rest]:
+                    listed.add("-" + re.match(r"-?[\w-]+", name).group())
+            self.assertEqual(help_options(command) - listed, set(), command)
+            self.assertGreater(len(help_options(command)), 10)
 
     def test_exit_codes(self):
         header = source("cli/exit_code.h")

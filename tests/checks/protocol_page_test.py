@@ -60,6 +60,17 @@ class Protocol(unittest.TestCase):
         for key in keys:
             self.assertIn(f"{key}=", page)
 
+    def test_measurements(self):
+        code = source("cli/measure_words.c")
+        page = self.PAGE.split("## Measurements")[1].split("\n## ")[0]
+        for name in re.findall(r'\[MEASURE_\w+\] = "(\w+)"', code):
+            self.assertRegex(page, rf"(?m)^\| {name} \|")
+        table = re.search(r"request_fields\[\] = \{(.*?)FIELDS_END", code, re.S).group(1)
+        fields = re.findall(r"ROW\((\w+),", table)
+        self.assertGreater(len(fields), 15)
+        for name in fields:
+            self.assertIn(f"`{name}`", page)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -15,7 +15,7 @@
 
 #include "base/units.h"
 #include "crypto/handshake.h"
-#include "memory_ends.h"
+#include "measure/memory_ends.h"
 #include "net/udp.h"
 
 #define TIMEOUT_NS (20 * NS_PER_S)

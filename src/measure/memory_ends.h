@@ -1,25 +1,35 @@
 /* Two ends of a session that copies blocks from memory into nothing: what is above a driver in
- * the memory-to-memory benchmark and in the driver's tests.
+ * petrel doctor, petrel bench, the memory-to-memory benchmark and the driver's tests.
  *
- * The sender offers one buffer of random bytes over and over; the receiver hashes each block on a
- * thread of its own and drops it. At the end the receiver tells the sum of all hashes, and the
- * sender compares it with its own.
+ * The sender offers one buffer of random bytes over and over, until a size or a time is reached;
+ * the receiver hashes each block on a thread of its own and drops it, or writes it to a file. At
+ * the end the receiver tells the sum of all hashes, and the sender compares it with its own:
+ * docs/protocol.md, "Measurements". Knows nothing of files, progress or SSH.
  */
-#ifndef PETREL_BENCH_MEMORY_ENDS_H
-#define PETREL_BENCH_MEMORY_ENDS_H
+#ifndef PETREL_MEASURE_MEMORY_ENDS_H
+#define PETREL_MEASURE_MEMORY_ENDS_H
 
+#include "measure/rate_samples.h"
 #include "net/driver.h"
 
 struct memory_config {
-    uint64_t size_bytes;  /* to be sent; the receiver learns it from the sender */
+    uint64_t size_bytes; /* to be sent, 0 for no end of it */
+    /* Sender: no new block after this long, 0 for no end. One of the two must be given. */
+    uint64_t time_ns;
     size_t buffer_bytes;  /* sender: how much memory, at least one block */
-    unsigned pool_blocks; /* receiver: memory, and credit */
+    unsigned pool_blocks; /* receiver: memory, and credit, to begin with */
+    unsigned pool_most;   /* it grows with the path up to this many; 0: it does not */
     bool hash;            /* the sender hashes as it goes, as a real one would */
+    /* Receiver: blocks are written to this descriptor, one after another by their numbers; 0: they
+     * are dropped. Stays the caller's. */
+    int disk;
 };
 
 struct memory_report {
     uint64_t blocks, bytes;
     double seconds, cpu_seconds; /* from the session's start to its end; of this process */
+    uint64_t sustained_bps;      /* as rate_samples.h has it; bytes of blocks */
+    bool started;                /* there was a session at all */
     bool verified;               /* sender: the receiver's hashes are those of what was sent */
     struct session_statistics session;
 };

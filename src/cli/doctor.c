@@ -1,0 +1,304 @@
+/* petrel doctor: looks at everything that a copy to a host depends on, and says what is wrong, what
+ * is slow, and what to do about it. Facts come through SSH, so that they come also when UDP does
+ * not. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/doctor_print.h"
+#include "cli/exit_code.h"
+#include "cli/interrupt.h"
+#include "cli/measure_link.h"
+#include "cli/operand.h"
+#include "cli/port_range.h"
+#include "cli/ssh_option_rows.h"
+#include "cli/test_hook.h"
+#include "net/udp.h"
+
+#define ANSWER_NS (20 * NS_PER_S)
+#define DISK_NS (NS_PER_S / 2)
+#define TIME_LEAST_NS (2 * NS_PER_S)
+#define TIME_MOST_NS (10 * NS_PER_S)
+#define TIME_RTTS 16u
+#define LOSS_PACKETS 800u
+#define MTU_PROBED_MOST 9216u
+
+struct doctor_options {
+    struct ssh_options ssh;
+    struct operand host;
+    uint16_t first_port, last_port;
+    uint64_t time_ns; /* of each session; 0: as the round trip wants it */
+    const char *source, *destination, *json;
+    unsigned lanes;
+    bool no_disk, help;
+};
+
+struct doctor {
+    struct doctor_options options;
+    struct measure_link link;
+    struct doctor_facts facts;
+};
+
+/* ---- options ---- */
+
+static bool parse_ports(void *target, const char *value, struct error *error)
+{
+    struct doctor_options *options = target;
+    return port_range_parse(value, &options->first_port, &options->last_port) ||
+           error_set(error, ERROR_USAGE,
+                     "--udp-ports takes a port or a range such as 60000-61000, not %s", value);
+}
+
+static bool parse_seconds(void *target, const char *value, struct error *error)
+{
+    struct doctor_options *options = target;
+    struct error cause = {0};
+    return (parse_time(value, &options->time_ns, &cause) && options->time_ns >= NS_PER_S / 10 &&
+            options->time_ns <= 60 * NS_PER_S) ||
+           error_set(error, ERROR_USAGE, "--time is 100ms to 60s, such as 5s, not %s", value);
+}
+
+_Static_assert(offsetof(struct doctor_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
+#define OPTION_OF(name) offsetof(struct doctor_options, name)
+
+static const struct option table[] = {
+    SSH_OPTION_ROWS,
+    {0, "remote-petrel", OPTION_TEXT, OPTION_OF(ssh.remote_petrel), "COMMAND",
+     "how to run petrel over there", NULL},
+    {0, "udp-ports", OPTION_CUSTOM, 0, "A-B", "UDP ports over there (60000-61000)", parse_ports},
+    {0, "time", OPTION_CUSTOM, 0, "TIME", "of each of the two transfers (2s to 10s)",
+     parse_seconds},
+    {0, "source", OPTION_TEXT, OPTION_OF(source), "PATH", "what a copy would read here (.)", NULL},
+    {0, "destination", OPTION_TEXT, OPTION_OF(destination), "PATH",
+     "where a copy would write there (the home directory)", NULL},
+    {0, "no-disk", OPTION_FLAG, OPTION_OF(no_disk), NULL, "leave the disks alone", NULL},
+    {0, "json", OPTION_OPTIONAL, OPTION_OF(json), "FILE", "one JSON object, to stdout or FILE",
+     NULL},
+    {'h', "help", OPTION_FLAG, OPTION_OF(help), NULL, "print this help", NULL},
+    {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
+};
+
+static bool parse_options(struct doctor_options *options, int argc, char **argv,
+                          struct error *error)
+{
+    *options = (struct doctor_options){
+        .first_port = PORTS_FIRST, .last_port = PORTS_LAST, .source = ".", .destination = ""};
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
+    size_t count = 0;
+    if (words == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for operands");
+    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    if (good && !options->help) {
+        good = count == 1 || error_set(error, ERROR_USAGE,
+                                       "petrel doctor takes one host: petrel doctor [user@]host");
+        good = good && operand_parse_host(&options->host, words[0], error) &&
+               ssh_options_finish(&options->ssh, error);
+        if (good && options->host.port != NULL)
+            options->ssh.port = options->host.port;
+    }
+    free(words);
+    return good;
+}
+
+/* ---- what is asked of the far end ---- */
+
+static bool note(struct doctor *doctor, const struct error *error)
+{
+    struct error *kept = &doctor->facts.far_error;
+    if (doctor->link.broken && kept->kind == ERROR_NONE)
+        *kept = *error;
+    return !doctor->link.broken;
+}
+
+static bool ask_facts(struct doctor *doctor)
+{
+    struct measure_request request = {.what = MEASURE_FACTS};
+    struct error error = {0};
+    doctor->facts.has_far = measure_ask(&doctor->link, &request, ANSWER_NS, measure_facts_fields,
+                                        &doctor->facts.far, &error);
+    return note(doctor, &error);
+}
+
+static bool look_at_disks(struct doctor *doctor)
+{
+    const struct doctor_options *options = &doctor->options;
+    struct doctor_facts *facts = &doctor->facts;
+    struct measure_request request = {.what = MEASURE_DISK, .writes = true, .time_ns = DISK_NS};
+    struct error error = {0};
+    if (options->no_disk)
+        return true;
+    facts->source.tried = facts->destination.tried = true;
+    disk_read_speed(options->source, DISK_NS, &facts->source.speed, &facts->source.error);
+    if ((size_t)snprintf(request.path, sizeof(request.path), "%s", options->destination) >=
+        sizeof(request.path))
+        return error_set(&facts->destination.error, ERROR_USAGE, "--destination is too long");
+    measure_ask(&doctor->link, &request, 2 * ANSWER_NS, measure_disk_fields,
+                &facts->destination.speed, &facts->destination.error);
+    error = facts->destination.error;
+    return note(doctor, &error);
+}
+
+/* ---- UDP ---- */
+
+static void choose_target(struct doctor_facts *facts)
+{
+    for (unsigned i = 0; i < facts->target_count && facts->chosen < 0; i++) {
+        facts->chosen_port = port_set_first(&facts->targets[i].answered);
+        if (facts->chosen_port != 0)
+            facts->chosen = (int)i;
+    }
+}
+
+static void probe_sizes(struct udp_prober *prober, struct doctor_facts *facts,
+                        const struct address *to)
+{
+    facts->interface_mtu = udp_interface_mtu(to, NULL);
+    if (facts->interface_mtu > MTU_PROBED_MOST)
+        return;
+    udp_probe_size(prober, to, facts->interface_mtu, true, &facts->size_both);
+    if (facts->size_both.answered == 0)
+        udp_probe_size(prober, to, facts->interface_mtu, false, &facts->size_there);
+}
+
+static void run_probes(struct doctor *doctor, const uint8_t token[ECHO_TOKEN_SIZE])
+{
+    struct doctor_facts *facts = &doctor->facts;
+    struct udp_prober prober = {.rtt_ns = doctor->link.ping_ns, .stop = doctor->options.ssh.stop};
+    memcpy(prober.token, token, sizeof(prober.token));
+    udp_probe_ports(&prober, &facts->echo.opened, facts->targets, facts->target_count);
+    choose_target(facts);
+    if (facts->chosen < 0)
+        return;
+    struct address to = facts->targets[facts->chosen].address;
+    to.port = facts->chosen_port;
+    udp_probe_loss(&prober, &to, LOSS_PACKETS, &facts->loss);
+    probe_sizes(&prober, facts, &to);
+}
+
+static bool look_at_udp(struct doctor *doctor)
+{
+    struct doctor_facts *facts = &doctor->facts;
+    const struct far_addresses *known = &doctor->link.channel.addresses;
+    struct measure_request start = {
+        .what = MEASURE_ECHO, .first_port = facts->first_port, .last_port = facts->last_port};
+    struct measure_request end = {.what = MEASURE_END, .of = MEASURE_ECHO};
+    struct error error = {0};
+    facts->target_count = known->count;
+    for (unsigned i = 0; i < known->count; i++)
+        facts->targets[i].address = known->list[i];
+    if (known->count == 0)
+        return true;
+    if (!random_bytes(start.token, sizeof(start.token), &facts->echo_error) ||
+        !measure_ask(&doctor->link, &start, ANSWER_NS, measure_started_fields, &facts->echo,
+                     &facts->echo_error))
+        return note(doctor, &facts->echo_error);
+    run_probes(doctor, start.token);
+    measure_ask(&doctor->link, &end, ANSWER_NS, measure_arrivals_fields, &facts->arrivals, &error);
+    return note(doctor, &error);
+}
+
+/* ---- sessions ---- */
+
+static uint64_t session_time(const struct doctor *doctor)
+{
+    if (doctor->options.time_ns != 0)
+        return doctor->options.time_ns;
+    uint64_t time_ns = TIME_RTTS * doctor->facts.loss.rtt_mean_ns;
+    return time_ns < TIME_LEAST_NS  ? TIME_LEAST_NS
+           : time_ns > TIME_MOST_NS ? TIME_MOST_NS
+                                    : time_ns;
+}
+
+static bool run_session(struct doctor *doctor, bool to, struct doctor_run *run)
+{
+    struct doctor_facts *facts = &doctor->facts;
+    const struct address *target = &facts->targets[facts->chosen].address;
+    struct measure_request request = {.sends = !to,
+                                      .first_port = facts->chosen_port,
+                                      .last_port = facts->chosen_port,
+                                      .time_ns = session_time(doctor)};
+    run->tried = true;
+    measure_session(&doctor->link, &request, target, to ? &run->sender : &run->receiver,
+                    to ? &run->receiver : &run->sender, &run->error);
+    return note(doctor, &run->error);
+}
+
+/* The channel is the session's afterwards: this comes last. */
+static void run_through_ssh(struct doctor *doctor)
+{
+    struct doctor_run *run = &doctor->facts.through_ssh;
+    struct measure_request request = {.stream = true, .time_ns = session_time(doctor)};
+    run->tried = true;
+    measure_session(&doctor->link, &request, NULL, &run->sender, &run->receiver, &run->error);
+}
+
+static void examine(struct doctor *doctor)
+{
+    struct doctor_facts *facts = &doctor->facts;
+    const struct doctor_options *options = &doctor->options;
+    bool started = measure_link_open(&doctor->link, &options->ssh, facts->host, facts->first_port,
+                                     facts->last_port, &facts->start_error);
+    facts->ssh_ns = doctor->link.ssh_ns;
+    facts->ping_ns = doctor->link.ping_ns;
+    facts->jumped = doctor->link.channel.jumped;
+    snprintf(facts->far_version, sizeof(facts->far_version), "%s",
+             doctor->link.channel.answer.version);
+    machine_facts(&facts->near);
+    if (!started || !ask_facts(doctor) || !look_at_udp(doctor))
+        return;
+    if (facts->chosen >= 0 &&
+        (!run_session(doctor, true, &facts->to) || !run_session(doctor, false, &facts->from)))
+        return;
+    if (look_at_disks(doctor) && facts->chosen < 0)
+        run_through_ssh(doctor);
+}
+
+static int report(struct doctor *doctor)
+{
+    struct findings findings;
+    struct error error = {0};
+    doctor_judge(&doctor->facts, &findings);
+    int code = findings_exit_code(&findings);
+    if (doctor->options.ssh.stop != NULL && *doctor->options.ssh.stop > 0)
+        code = EXIT_INTERRUPTED;
+    const char *json = doctor->options.json;
+    if (json != NULL && !doctor_print_json(&doctor->facts, &findings, code, json, &error)) {
+        fprintf(stderr, "petrel: %s\n", error.text);
+        return exit_code_of(error.kind);
+    }
+    if (json == NULL || json[0] != '\0')
+        doctor_print(&findings);
+    return code;
+}
+
+int command_doctor(int argc, char **argv)
+{
+    struct doctor *doctor = calloc(1, sizeof(*doctor));
+    struct error error = {0};
+    int code = EXIT_OK;
+    if (doctor == NULL || !parse_options(&doctor->options, argc, argv, &error)) {
+        fprintf(stderr, "petrel: %s\n", doctor != NULL ? error.text : "no memory");
+        free(doctor);
+        return EXIT_USAGE;
+    }
+    if (doctor->options.help) {
+        printf("petrel doctor [OPTION...] [user@]host\n\nOptions:\n");
+        options_print_help(table);
+    } else {
+        test_hook_measure();
+        doctor->options.ssh.stop = interrupt_watch();
+        doctor->facts.host = doctor->options.host.host;
+        doctor->facts.first_port = doctor->options.first_port;
+        doctor->facts.last_port = doctor->options.last_port;
+        doctor->facts.chosen = -1;
+        examine(doctor);
+        measure_link_close(&doctor->link);
+        code = report(doctor);
+    }
+    operand_release(&doctor->options.host);
+    ssh_options_release(&doctor->options.ssh);
+    free(doctor);
+    return code;
+}

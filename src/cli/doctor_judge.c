@@ -1,0 +1,243 @@
+#include "cli/doctor_judge.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/exit_code.h"
+#include "cli/version.h"
+#include "net/udp.h"
+
+#define SSH_SLOW_NS (5 * NS_PER_S)
+
+const char *const verdict_names[VERDICT_COUNT] = {[VERDICT_OK] = "ok",
+                                                  [VERDICT_SLOW] = "slow",
+                                                  [VERDICT_FAILED] = "failed",
+                                                  [VERDICT_UNKNOWN] = "unknown"};
+
+struct finding *add_finding(struct findings *findings, enum verdict verdict, const char *format,
+                            ...)
+{
+    unsigned at = findings->count < FINDINGS_MAX ? findings->count++ : FINDINGS_MAX - 1;
+    struct finding *finding = &findings->list[at];
+    *finding = (struct finding){.verdict = verdict,
+                                .kind = verdict == VERDICT_FAILED ? ERROR_IO : ERROR_NONE};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->name, sizeof(finding->name), format, arguments);
+    va_end(arguments);
+    return finding;
+}
+
+void finding_say(struct finding *finding, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->text, sizeof(finding->text), format, arguments);
+    va_end(arguments);
+}
+
+void finding_next(struct finding *finding, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->next, sizeof(finding->next), format, arguments);
+    va_end(arguments);
+}
+
+/* ---- ssh and the program there ---- */
+
+static void judge_ssh(const struct doctor_facts *facts, struct findings *findings)
+{
+    char time[24];
+    const struct error *error = &facts->start_error;
+    bool failed = error->kind == ERROR_SSH || error->kind == ERROR_INTERRUPTED;
+    struct finding *finding = add_finding(findings, VERDICT_OK, "SSH");
+    format_time(time, sizeof(time), facts->ssh_ns);
+    if (failed) {
+        finding->verdict = VERDICT_FAILED;
+        finding->kind = error->kind;
+        finding_say(finding, "%.300s", error->text);
+        finding_next(finding, "petrel needs a login that works: ssh %s true", facts->host);
+        return;
+    }
+    finding_say(finding, "%s until %s answered", time,
+                error->kind == ERROR_NONE ? "petrel there" : "a shell there");
+    if (facts->ssh_ns >= SSH_SLOW_NS) {
+        finding->verdict = VERDICT_SLOW;
+        finding_next(finding,
+                     "see where it waits: ssh -v %s true (often names: UseDNS in sshd_config"
+                     ", or a slow login script)",
+                     facts->host);
+    }
+}
+
+static void judge_program(const struct doctor_facts *facts, struct findings *findings)
+{
+    const struct error *error = &facts->start_error;
+    if (error->kind == ERROR_SSH || error->kind == ERROR_INTERRUPTED)
+        return;
+    struct finding *finding = add_finding(findings, VERDICT_OK, "petrel there");
+    if (error->kind == ERROR_NONE) {
+        bool same = strcmp(facts->far_version, PETREL_VERSION) == 0;
+        finding_say(finding, "version %s%s%s", facts->far_version, same ? "" : ", here ",
+                    same ? "" : PETREL_VERSION);
+        return;
+    }
+    finding->verdict = VERDICT_FAILED;
+    finding->kind = error->kind;
+    finding_say(finding, "%.340s", error->text);
+    if (error->kind == ERROR_NO_REMOTE || error->kind == ERROR_VERSION)
+        finding_next(finding, "petrel install %s", facts->host);
+    else
+        finding_next(finding, "ssh %s petrel version", facts->host);
+}
+
+/* ---- the two machines ---- */
+
+static void judge_processor(const struct machine_facts *machine, const char *where,
+                            struct findings *findings)
+{
+    char sealing[24], hashing[24];
+    struct finding *finding = add_finding(findings, VERDICT_OK, "processor %s", where);
+    finding_say(finding, "%u core%s, %s at %s a core, BLAKE3 at %s%s%s", machine->cores,
+                machine->cores == 1 ? "" : "s", machine->sealing,
+                format_bit_rate(sealing, sizeof(sealing), machine->sealing_bps),
+                format_bit_rate(hashing, sizeof(hashing), machine->hashing_bps),
+                machine->features[0] != '\0' ? "; has " : "", machine->features);
+    if (machine->aes_hardware)
+        return;
+    finding->verdict = VERDICT_SLOW;
+    finding_say(finding, "no AES instructions %s: %s at %s a core on both sides", where,
+                machine->sealing, format_bit_rate(sealing, sizeof(sealing), machine->sealing_bps));
+    finding_next(finding,
+                 "a virtual machine can be given the host's own processor type; else it is "
+                 "as it is");
+}
+
+static void judge_offload(const struct machine_facts *machine, const char *where,
+                          struct findings *findings)
+{
+    bool good = machine->segmentation && machine->coalescing;
+    struct finding *finding =
+        add_finding(findings, good ? VERDICT_OK : VERDICT_SLOW, "offload %s", where);
+    if (good) {
+        finding_say(finding, "packets go out and come in as trains (UDP GSO and GRO)");
+        return;
+    }
+    finding_say(finding, "no%s%s: each packet costs a call of its own",
+                machine->segmentation ? "" : " UDP GSO", machine->coalescing ? "" : " UDP GRO");
+    finding_next(finding, "a newer kernel %s (%s): GSO came with 4.18, sound GRO with 5.12", where,
+                 machine->system);
+}
+
+static void judge_buffers(const struct machine_facts *machine, const char *where, const char *host,
+                          struct findings *findings)
+{
+    char receive[24], send[24];
+    bool small =
+        machine->receive_buffer < UDP_BUFFER_SMALL || machine->send_buffer < UDP_BUFFER_SMALL;
+    struct finding *finding =
+        add_finding(findings, small ? VERDICT_SLOW : VERDICT_OK, "socket buffers %s", where);
+    finding_say(finding, "%s to receive, %s to send%s",
+                format_size(receive, sizeof(receive), machine->receive_buffer),
+                format_size(send, sizeof(send), machine->send_buffer),
+                small ? ": small for fast or long paths" : "");
+    if (small)
+        finding_next(finding, "%s%s%ssudo sysctl -w%s%s", host != NULL ? "on " : "",
+                     host != NULL ? host : "", host != NULL ? ": " : "",
+                     machine->receive_buffer < UDP_BUFFER_SMALL ? " net.core.rmem_max=16777216"
+                                                                : "",
+                     machine->send_buffer < UDP_BUFFER_SMALL ? " net.core.wmem_max=16777216" : "");
+}
+
+static void judge_machine(const struct machine_facts *machine, const char *where, const char *host,
+                          struct findings *findings)
+{
+    judge_processor(machine, where, findings);
+    judge_offload(machine, where, findings);
+    judge_buffers(machine, where, host, findings);
+}
+
+/* ---- disks ---- */
+
+static void judge_disk(const struct doctor_disk *disk, bool source, uint64_t path_bps,
+                       const char *host, struct findings *findings)
+{
+    char rate[24], room[24];
+    if (!disk->tried)
+        return;
+    struct finding *finding =
+        add_finding(findings, VERDICT_OK, source ? "disk here" : "disk there");
+    if (disk->error.kind != ERROR_NONE) {
+        finding->verdict = VERDICT_FAILED;
+        finding->kind = disk->error.kind;
+        finding_say(finding, "%.340s", disk->error.text);
+        finding_next(finding, source ? "name another place with --source"
+                                     : "name another place with --destination");
+        return;
+    }
+    format_byte_rate(rate, sizeof(rate), disk->speed.rate_bps);
+    if (source)
+        finding_say(finding, "reads %s at %s%s", disk->speed.path, rate,
+                    disk->speed.cached ? " (perhaps out of the page cache)" : "");
+    else
+        finding_say(finding, "writes into %s at %s, with %s free", disk->speed.path, rate,
+                    format_size(room, sizeof(room), disk->speed.free_bytes));
+    if (path_bps == 0 || disk->speed.rate_bps >= path_bps)
+        return;
+    finding->verdict = VERDICT_SLOW;
+    size_t length = strlen(finding->text);
+    snprintf(finding->text + length, sizeof(finding->text) - length,
+             ": slower than the path, which carries %s",
+             format_byte_rate(room, sizeof(room), path_bps));
+    if (source)
+        finding_next(finding, "a copy goes at the disk's pace; read from a faster one if there is");
+    else
+        finding_next(finding,
+                     "a copy goes at the disk's pace; write to a faster one of %s if there "
+                     "is",
+                     host);
+}
+
+/* ---- all of it ---- */
+
+static void judge_rest(const struct doctor_facts *facts, struct findings *findings)
+{
+    if (facts->far_error.kind == ERROR_NONE)
+        return;
+    struct finding *finding = add_finding(findings, VERDICT_FAILED, "talk with %s", facts->host);
+    finding->kind = facts->far_error.kind;
+    finding_say(finding, "%.340s", facts->far_error.text);
+    finding_next(finding, "run it again; what stands above holds");
+}
+
+void doctor_judge(const struct doctor_facts *facts, struct findings *findings)
+{
+    memset(findings, 0, sizeof(*findings));
+    judge_ssh(facts, findings);
+    judge_program(facts, findings);
+    if (facts->start_error.kind == ERROR_NONE) {
+        judge_udp(facts, findings);
+        judge_path(facts, findings);
+    }
+    judge_machine(&facts->near, "here", NULL, findings);
+    if (facts->has_far)
+        judge_machine(&facts->far, "there", facts->host, findings);
+    uint64_t path_bps = facts->to.tried ? facts->to.receiver.sustained_bps
+                                        : facts->through_ssh.sender.sustained_bps;
+    judge_disk(&facts->source, true, path_bps, facts->host, findings);
+    judge_disk(&facts->destination, false, path_bps, facts->host, findings);
+    judge_rate(facts, findings);
+    judge_rest(facts, findings);
+}
+
+int findings_exit_code(const struct findings *findings)
+{
+    for (unsigned i = 0; i < findings->count; i++) {
+        if (findings->list[i].verdict == VERDICT_FAILED)
+            return exit_code_of(findings->list[i].kind);
+    }
+    return EXIT_OK;
+}

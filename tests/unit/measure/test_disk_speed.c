@@ -1,0 +1,76 @@
+#include "unit.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "measure/disk_speed.h"
+
+#define BRIEF_NS (20 * NS_PER_MS)
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/petrel-disk-XXXXXX");
+    return mkdtemp(folder) == NULL;
+}
+
+/* It must be empty again: rmdir says so. */
+static int remove_folder(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+static void test_writing_and_reading_a_folder(void **state)
+{
+    (void)state;
+    struct disk_speed speed;
+    struct error error = {0};
+    assert_true(disk_write_speed(folder, BRIEF_NS, &speed, &error));
+    assert_true(speed.bytes > 0 && speed.rate_bps > 0 && speed.free_bytes > 0);
+    assert_string_equal(speed.path, folder);
+    assert_true(disk_read_speed(folder, BRIEF_NS, &speed, &error));
+    assert_true(speed.bytes > 0);
+}
+
+static void test_a_file_to_come(void **state)
+{
+    (void)state;
+    char path[128];
+    struct disk_speed speed;
+    struct error error = {0};
+    snprintf(path, sizeof(path), "%s/new", folder);
+    assert_true(disk_write_speed(path, BRIEF_NS, &speed, &error));
+    assert_string_equal(speed.path, folder);
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof(path), "%s/none/new", folder);
+    assert_false(disk_write_speed(path, BRIEF_NS, &speed, &error));
+    assert_int_equal(error.kind, ERROR_NOT_FOUND);
+    error_clear(&error);
+    assert_false(disk_read_speed(path, BRIEF_NS, &speed, &error));
+    assert_int_equal(error.kind, ERROR_NOT_FOUND);
+}
+
+static void test_a_slow_disk(void **state)
+{
+    (void)state;
+    struct disk_speed speed;
+    struct error error = {0};
+    disk_test_slow(160000000);
+    assert_true(disk_write_speed(folder, 10 * BRIEF_NS, &speed, &error));
+    disk_test_slow(0);
+    assert_true(speed.rate_bps <= 160000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_writing_and_reading_a_folder),
+        cmocka_unit_test(test_a_file_to_come),
+        cmocka_unit_test(test_a_slow_disk),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
