@@ -4,16 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tree/display.h"
+
 #define NAME_COLUMN 26
 
 void doctor_print(const struct findings *findings)
 {
     for (unsigned i = 0; i < findings->count; i++) {
         const struct finding *finding = &findings->list[i];
+        /* Some of it is the other end's own words. */
+        char text[1024];
         printf("%-8s %-*s %s\n", verdict_names[finding->verdict], NAME_COLUMN, finding->name,
-               finding->text);
+               display_name(text, sizeof(text), finding->text));
         if (finding->next[0] != '\0')
-            printf("%-8s %-*s next: %s\n", "", NAME_COLUMN, "", finding->next);
+            printf("%-8s %-*s next: %s\n", "", NAME_COLUMN, "",
+                   display_name(text, sizeof(text), finding->next));
     }
 }
 

@@ -269,6 +269,30 @@ static void test_versions_meet(void **state)
     assert_false(version_ranges_meet(two, one));
 }
 
+static void test_measurements(void **state)
+{
+    (void)state;
+    struct bootstrap_start start = sample(), back;
+    struct bootstrap_answer answer = {.version = "1.2", .measure = true}, heard;
+    char line[BOOTSTRAP_LINE_MAX];
+    struct error error = {0};
+    start.measure = true;
+    write_start(&start, line);
+    assert_non_null(strstr(line, "job=measure"));
+    assert_true(bootstrap_read_start(&back, line, &error));
+    assert_true(back.measure);
+    strcpy(strstr(line, "job="), "job=dance");
+    assert_true(bootstrap_read_start(&back, line, &error));
+    assert_false(back.measure);
+
+    assert_true(bootstrap_write_answer(&answer, line, sizeof(line)) > 0);
+    line[strcspn(line, "\n")] = '\0';
+    assert_true(bootstrap_read_answer(&heard, line, &error));
+    assert_true(heard.measure);
+    assert_int_equal(heard.port, 0);
+    assert_false(bootstrap_read_answer(&heard, "PETREL-REMOTE version=1 port=0 job=copy", &error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_an_error_is_one_line),
         cmocka_unit_test(test_versions_meet),
+        cmocka_unit_test(test_measurements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
