@@ -22,7 +22,8 @@
 #define TIME_LEAST_NS (2 * NS_PER_S)
 #define TIME_MOST_NS (10 * NS_PER_S)
 #define TIME_RTTS 16u
-#define LOSS_PACKETS 800u
+#define LOSS_PACKETS 800u /* fewer when less than TIME_LEAST_NS is asked for */
+#define LOSS_PACKETS_LEAST 100u
 #define MTU_PROBED_MOST 9216u
 
 struct doctor_options {
@@ -162,6 +163,15 @@ static void probe_sizes(struct udp_prober *prober, struct doctor_facts *facts,
         udp_probe_size(prober, to, facts->interface_mtu, false, &facts->size_there);
 }
 
+static unsigned loss_packets(const struct doctor *doctor)
+{
+    uint64_t time_ns = doctor->options.time_ns;
+    if (time_ns == 0 || time_ns >= TIME_LEAST_NS)
+        return LOSS_PACKETS;
+    unsigned count = (unsigned)(LOSS_PACKETS * time_ns / TIME_LEAST_NS);
+    return count < LOSS_PACKETS_LEAST ? LOSS_PACKETS_LEAST : count;
+}
+
 static void run_probes(struct doctor *doctor, const uint8_t token[ECHO_TOKEN_SIZE])
 {
     struct doctor_facts *facts = &doctor->facts;
@@ -173,7 +183,7 @@ static void run_probes(struct doctor *doctor, const uint8_t token[ECHO_TOKEN_SIZ
         return;
     struct address to = facts->targets[facts->chosen].address;
     to.port = facts->chosen_port;
-    udp_probe_loss(&prober, &to, LOSS_PACKETS, &facts->loss);
+    udp_probe_loss(&prober, &to, loss_packets(doctor), &facts->loss);
     probe_sizes(&prober, facts, &to);
 }
 

@@ -116,10 +116,16 @@ static void judge_processor(const struct machine_facts *machine, const char *whe
                  "as it is");
 }
 
-static void judge_offload(const struct machine_facts *machine, const char *where,
-                          struct findings *findings)
+/* Offload may be offered and fail in use: a session that ran knows better. */
+static void judge_offload(const struct doctor_facts *facts, bool here, struct findings *findings)
 {
-    bool good = machine->segmentation && machine->coalescing;
+    const struct machine_facts *machine = here ? &facts->near : &facts->far;
+    const char *where = here ? "here" : "there";
+    const struct session_figures *sent = here ? &facts->to.sender : &facts->from.sender;
+    const struct session_figures *received = here ? &facts->from.receiver : &facts->to.receiver;
+    bool segmentation = machine->segmentation && (!sent->started || sent->segmentation);
+    bool coalescing = machine->coalescing && (!received->started || received->coalescing);
+    bool good = segmentation && coalescing;
     struct finding *finding =
         add_finding(findings, good ? VERDICT_OK : VERDICT_SLOW, "offload %s", where);
     if (good) {
@@ -127,9 +133,15 @@ static void judge_offload(const struct machine_facts *machine, const char *where
         return;
     }
     finding_say(finding, "no%s%s: each packet costs a call of its own",
-                machine->segmentation ? "" : " UDP GSO", machine->coalescing ? "" : " UDP GRO");
-    finding_next(finding, "a newer kernel %s (%s): GSO came with 4.18, sound GRO with 5.12", where,
-                 machine->system);
+                segmentation ? "" : " UDP GSO", coalescing ? "" : " UDP GRO");
+    if (machine->segmentation && machine->coalescing)
+        finding_next(finding,
+                     "it is offered %s and fails in use; petrel does without by itself: the "
+                     "network driver is to blame (ethtool -K DEVICE tx-udp-segmentation off)",
+                     where);
+    else
+        finding_next(finding, "a newer kernel %s (%s): GSO came with 4.18, sound GRO with 5.12",
+                     where, machine->system);
 }
 
 static void judge_buffers(const struct machine_facts *machine, const char *where, const char *host,
@@ -152,12 +164,13 @@ static void judge_buffers(const struct machine_facts *machine, const char *where
                      machine->send_buffer < UDP_BUFFER_SMALL ? " net.core.wmem_max=16777216" : "");
 }
 
-static void judge_machine(const struct machine_facts *machine, const char *where, const char *host,
-                          struct findings *findings)
+static void judge_machine(const struct doctor_facts *facts, bool here, struct findings *findings)
 {
+    const struct machine_facts *machine = here ? &facts->near : &facts->far;
+    const char *where = here ? "here" : "there";
     judge_processor(machine, where, findings);
-    judge_offload(machine, where, findings);
-    judge_buffers(machine, where, host, findings);
+    judge_offload(facts, here, findings);
+    judge_buffers(machine, where, here ? NULL : facts->host, findings);
 }
 
 /* ---- disks ---- */
@@ -218,13 +231,13 @@ void doctor_judge(const struct doctor_facts *facts, struct findings *findings)
     memset(findings, 0, sizeof(*findings));
     judge_ssh(facts, findings);
     judge_program(facts, findings);
-    if (facts->start_error.kind == ERROR_NONE) {
+    if (facts->has_far) {
         judge_udp(facts, findings);
         judge_path(facts, findings);
     }
-    judge_machine(&facts->near, "here", NULL, findings);
+    judge_machine(facts, true, findings);
     if (facts->has_far)
-        judge_machine(&facts->far, "there", facts->host, findings);
+        judge_machine(facts, false, findings);
     uint64_t path_bps = facts->to.tried ? facts->to.receiver.sustained_bps
                                         : facts->through_ssh.sender.sustained_bps;
     judge_disk(&facts->source, true, path_bps, facts->host, findings);

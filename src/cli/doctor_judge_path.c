@@ -9,8 +9,10 @@
 #define RTT_LONG_NS (300 * NS_PER_MS)
 #define JITTER_LARGE_NS (30 * NS_PER_MS)
 #define LOSS_SMALL 0.005
+#define LOST_FEW 4u /* packets: chance, in a short look */
 #define RATE_SMALL_BPS UINT64_C(10000000)
 #define DROPS_SMALL 0.002
+#define BUSY_SHARE 0.4 /* of one core */
 
 /* ---- round trip and loss ---- */
 
@@ -47,10 +49,11 @@ static void judge_loss(const struct doctor_facts *facts, bool there, unsigned lo
 {
     char ceiling[24];
     double share = of > 0 ? (double)lost / of : 0;
-    struct finding *finding = add_finding(findings, share < LOSS_SMALL ? VERDICT_OK : VERDICT_SLOW,
+    bool small = share < LOSS_SMALL || lost < LOST_FEW;
+    struct finding *finding = add_finding(findings, small ? VERDICT_OK : VERDICT_SLOW,
                                           "loss on the way %s", there ? "there" : "back");
     finding_say(finding, "%.1f %% (%u of %u light packets)", share * 100, lost, of);
-    if (share >= LOSS_SMALL)
+    if (!small)
         finding_next(
             finding,
             "petrel keeps its rate, one classic TCP flow would be held to about %s; a line "
@@ -95,12 +98,14 @@ static void judge_mtu(const struct doctor_facts *facts, struct findings *finding
 {
     unsigned there = ip_size(facts, &facts->to), back = ip_size(facts, &facts->from);
     unsigned found = there != 0 && (back == 0 || there < back) ? there : back;
-    if (found == 0)
+    bool whole = facts->size_both.answered > 0;
+    if (found == 0 && !whole)
         return;
     struct finding *finding = add_finding(findings, VERDICT_OK, "packet size");
-    bool whole = facts->size_both.answered > 0 ||
-                 (found >= facts->interface_mtu && facts->size_there.sent == 0);
-    if (whole || found >= facts->interface_mtu)
+    /* A short transfer over a bad path may not have got so far. */
+    if (whole && found < facts->interface_mtu)
+        found = facts->interface_mtu;
+    if (found >= facts->interface_mtu)
         finding_say(finding, "%u bytes both ways, as large as this interface has them", found);
     else
         explain_small(finding, facts, found);
@@ -136,13 +141,20 @@ static void hold_to(struct estimate *estimate, uint64_t rate_bps, const char *li
         *estimate = (struct estimate){rate_bps, limit};
 }
 
-/* What held up a session of memory blocks for most of its time. */
-static const char *limit_of(const struct session_figures *sender, bool sends_here)
+static bool is_busy(const struct session_figures *figures)
 {
+    return figures->cpu_seconds >= BUSY_SHARE * figures->seconds;
+}
+
+/* What held up a session of memory blocks for most of its time. A processor only counts when it had
+ * something to do: a rate that shrinks under heavy loss leaves packets late, too. */
+static const char *limit_of(const struct doctor_run *run, bool sends_here)
+{
+    const struct session_figures *sender = &run->sender;
     uint64_t path = sender->path_ns, processor = sender->processor_ns, credit = sender->credit_ns;
-    if (processor > path && processor >= credit)
+    if (processor > path && processor >= credit && is_busy(sender))
         return sends_here ? "this machine's processor" : "the processor there";
-    if (credit > path)
+    if (credit > path && is_busy(&run->receiver))
         return sends_here ? "the processor there" : "this machine's processor";
     return "the path";
 }
@@ -150,7 +162,7 @@ static const char *limit_of(const struct session_figures *sender, bool sends_her
 static struct estimate estimate_rate(const struct doctor_facts *facts, bool to)
 {
     const struct doctor_run *run = to ? &facts->to : &facts->from;
-    struct estimate estimate = {run->receiver.sustained_bps, limit_of(&run->sender, to)};
+    struct estimate estimate = {run->receiver.sustained_bps, limit_of(run, to)};
     if (estimate.rate_bps == 0 || run->error.kind != ERROR_NONE)
         return (struct estimate){0, NULL};
     if (to && facts->source.tried)

@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""petrel doctor with faults planted on the path and on both hosts: the cause named is the cause
+planted, and the rate that it foretells is the rate of the copy that follows.
+
+    doctor_test.py PETREL PETREL_LAB [TEST...]
+"""
+import json
+import os
+import shlex
+import socket
+import subprocess
+import time
+
+import hosts
+from hosts import CONFIG, FAR_EXEC, HOOKS, HOST, MIB, PETREL, TEMP
+
+FIRST, LAST = 60000, 60009
+NEAR_EXEC = []  # the tests run there
+# Without load these are 0; a busy machine may be late with packets.
+NOISE = {"round trip", "receiving sockets"}
+
+
+def nft(where, rules):
+    """Rules of one chain, such as "input: udp dport 1 drop"."""
+    hook, rule = rules.split(": ", 1)
+    text = (f"table inet planted {{\nchain c {{\ntype filter hook {hook} priority 0;\n{rule}\n}}\n}}\n")
+    subprocess.run([*where, "nft", "-f", "-"], input=text, text=True, check=True)
+
+
+class Doctor(hosts.Case):
+    def tearDown(self):
+        for where in (NEAR_EXEC, FAR_EXEC):
+            subprocess.run([*where, "nft", "delete", "table", "inet", "planted"],
+                           stderr=subprocess.DEVNULL)
+        super().tearDown()
+
+    def link(self, *words):
+        """Changes the link for this test."""
+        hosts.link("set", *words)
+        self.addCleanup(hosts.link, "set", "--rtt", "2ms", "--rate", "none", "--loss", "0%",
+                        "--loss-back", "0%", "--jitter", "0", "--path-mtu", "1500",
+                        "--queue", "1bdp")
+
+    def doctor(self, *words, code=0, far=PETREL, near=PETREL, env=None, host=HOST, seconds="300ms",
+               disk=False, prefix=()):
+        options = ["-F", CONFIG, "--remote-petrel", far, "--json", "--time", seconds]
+        if not any(word.startswith("--udp-ports") for word in words):
+            options += ["--udp-ports", f"{FIRST}-{LAST}"]
+        if not disk:
+            options.append("--no-disk")
+        began = time.monotonic()
+        done = subprocess.run([*prefix, near, "doctor", *options, *words, host],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, timeout=hosts.TIMEOUT,
+                              env={**os.environ, **(env or {})})
+        self.seconds = time.monotonic() - began
+        self.assertTrue(done.stdout, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual(answer["schema"], 1)
+        self.findings = {one["name"]: one for one in answer["findings"]}
+        self.assertEqual(done.returncode, code, self.bad())
+        self.assertEqual(answer["exit_code"], code)
+        return answer
+
+    def bad(self):
+        return {name: (one["verdict"], one["text"], one["next"])
+                for name, one in self.findings.items() if one["verdict"] != "ok"}
+
+    def names(self, planted, says, verdict="slow", next_step="", also=()):
+        """The planted cause, what to do, and no other cause."""
+        bad = self.bad()
+        self.assertIn(planted, bad, self.findings)
+        self.assertEqual(bad[planted][0], verdict, bad)
+        for part in [says] if isinstance(says, str) else says:
+            self.assertIn(part, bad[planted][1])
+        self.assertIn(next_step, bad[planted][2])
+        self.assertEqual(set(bad) - NOISE - set(also) - {planted}, set(), bad)
+
+    def blocked(self, says, next_step):
+        """No UDP: the cause, exit code, and what SSH would carry."""
+        answer = self.doctor(code=40)
+        self.names(f"UDP {HOST}", says, "failed", next_step, also={"rate to expect there"})
+        self.assertGreater(answer["expected_to_bps"], 1e6)
+        self.assertIn("SSH", answer["limit_to"])
+
+
+class Planted(Doctor):
+    def test_nothing(self):
+        answer = self.doctor(disk=True)
+        self.assertEqual(set(self.bad()) - NOISE - {"disk here", "disk there"}, set(), self.bad())
+        for name in ("SSH", "petrel there", f"UDP {HOST}", "round trip", "loss on the way there",
+                     "loss on the way back", "packet size", "processor here", "processor there",
+                     "offload here", "offload there", "socket buffers here",
+                     "socket buffers there", "disk here", "disk there", "rate to expect there",
+                     "rate to expect from there"):
+            self.assertIn(name, self.findings)
+        self.assertIn("10 of 10 ports", self.findings[f"UDP {HOST}"]["text"])
+        for run in ("to", "from"):
+            self.assertTrue(answer[run]["sender"]["verified"], answer[run])
+
+    def test_case_19_people_read_lines(self):
+        done = subprocess.run([PETREL, "doctor", "-F", CONFIG, "--remote-petrel", PETREL, "--no-disk",
+                               "--time=100ms", HOST], stdout=subprocess.PIPE, text=True, check=True)
+        lines = done.stdout.splitlines()
+        self.assertGreater(len(lines), 12)
+        for line in lines:
+            self.assertRegex(line, r"^(ok|slow|failed|unknown| +) +\S")
+        self.assertIn("1001 of 1001 ports", done.stdout)
+
+    # ---- UDP
+
+    def test_case_01_udp_dropped_at_the_server(self):
+        nft(FAR_EXEC, "input: meta l4proto udp drop")
+        self.blocked([f"UDP to ports {FIRST}-{LAST} of {HOST}", "nothing arrives there"],
+                     f"ufw allow {FIRST}:{LAST}/udp")
+
+    def test_answers_dropped_at_the_client(self):
+        nft(NEAR_EXEC, "input: meta l4proto udp drop")
+        self.blocked(["arrive there", "no answer comes back"], f"udp sport {FIRST}-{LAST} accept")
+
+    def test_case_02_udp_refused_by_icmp(self):
+        nft(FAR_EXEC, "input: meta l4proto udp reject with icmpx type admin-prohibited")
+        self.blocked(["rejected", f"{HOST} sent ICMP", "prohibited"],
+                     f"ufw allow {FIRST}:{LAST}/udp")
+
+    def test_case_02_refused_by_a_local_rule(self):
+        nft(NEAR_EXEC, "output: meta l4proto udp drop")
+        self.blocked(["rule on this machine refuses", "Operation not permitted"], "output udp dport")
+
+    def test_case_04_one_port_is_open(self):
+        nft(FAR_EXEC, f"input: udp dport {FIRST}-{FIRST + 6} drop\n"
+            f"udp dport {FIRST + 8}-{LAST} drop")
+        self.doctor()
+        self.names(f"UDP {HOST}", f"only port {FIRST + 7}", "slow", f"--udp-ports {FIRST + 7}")
+
+    def hold(self, ports):
+        """Something of the far host's that has these ports."""
+        script = ("import socket, sys\nheld = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) "
+                  "for p in range(int(sys.argv[1]), int(sys.argv[2]) + 1)]\n"
+                  "for i, s in enumerate(held): s.bind(('', int(sys.argv[1]) + i))\n"
+                  "print('held', flush=True)\nsys.stdin.read()")
+        process = subprocess.Popen([*FAR_EXEC, "python3", "-c", script, *map(str, ports)],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        self.addCleanup(process.communicate)
+
+    def test_all_ports_in_use(self):
+        self.hold((FIRST, LAST))
+        self.doctor(code=11)
+        self.names("UDP ports", ["in use", str(FIRST)], "failed", "--udp-ports",
+                   also={"rate to expect there"})
+
+    def test_some_ports_in_use(self):
+        self.hold((FIRST, FIRST + 1))
+        self.doctor()
+        self.assertEqual(set(self.bad()) - NOISE, set(), self.bad())
+        self.assertIn(f"2 of {FIRST}-{LAST} are in use", self.findings["UDP ports"]["text"])
+        self.assertIn("8 of 8", self.findings[f"UDP {HOST}"]["text"])
+
+    def test_ipv6_dead_while_ipv4_works(self):
+        far6 = os.environ["PETREL_LAB_FAR_V6"]
+        names = self.write("hosts", text=f"{HOST} both\n{far6} both\n")
+        prefix = ["unshare", "--mount", "sh", "-c",
+                  f'mount --bind {names} /etc/hosts && exec "$@"', "sh"]
+        if subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("cannot mount here")
+        self.doctor(host="both", prefix=prefix)
+        self.assertEqual(set(self.bad()) - NOISE, set(), self.bad())
+        self.assertIn("10 of 10", self.findings[f"UDP [{far6}]"]["text"])
+        nft(FAR_EXEC, "input: meta nfproto ipv6 meta l4proto udp drop")
+        self.doctor(host="both", prefix=prefix)
+        self.names(f"UDP [{far6}]", "nothing arrives there", "slow", f"petrel uses {HOST}")
+
+    # ---- the path
+
+    def test_loss_there(self):
+        self.link("--loss", "5%")
+        self.doctor(seconds="1s")
+        self.names("loss on the way there", "% (", "slow", "petrel keeps its rate")
+
+    def test_loss_back(self):
+        self.link("--loss-back", "5%")
+        self.doctor(seconds="1s")
+        self.names("loss on the way back", "% (", "slow", "petrel keeps its rate")
+
+    def test_case_13_a_hole_for_packets_over_1300(self):
+        self.link("--path-mtu", "1300")
+        self.doctor(seconds="500ms")
+        self.names("packet size", ["1280 bytes", "1500", "black hole"], "slow", "tcp_mtu_probing")
+
+    def test_case_13_a_hole_on_the_way_back_only(self):
+        self.link("--path-mtu-back", "1450")
+        self.doctor(seconds="500ms")
+        self.names("packet size", ["1440 bytes", "black hole"], "slow", "MTU to 1440")
+
+    def test_a_slow_path(self):
+        self.link("--rate", "4mbit", "--rtt", "10ms", "--queue", "50p")
+        answer = self.doctor(seconds="2s")
+        self.names("rate to expect there", "limited by the path", "slow", "other traffic",
+                   also={"rate to expect from there"})
+        self.assertTrue(2.8e6 < answer["expected_to_bps"] < 5.2e6, answer["expected_to_bps"])
+        self.assertEqual(answer["limit_to"], "the path")
+
+    def test_a_long_path(self):
+        self.link("--rtt", "600ms")
+        self.doctor(seconds="2s")
+        self.names("round trip", "60", "slow", "in one run")
+
+    def test_a_path_that_varies(self):
+        self.link("--rtt", "200ms", "--jitter", "60ms")
+        self.doctor(seconds="500ms")
+        self.names("round trip", "deviation", "slow", "varies",
+                   also={"rate to expect there", "rate to expect from there"})
+
+    # ---- the hosts
+
+    def test_case_14_a_weak_host_here(self):
+        self.doctor(near=HOOKS, env={"PETREL_TEST_BUFFER": "212992", "PETREL_TEST_NO_AES": "1",
+                                     "PETREL_TEST_NO_OFFLOAD": "1"})
+        planted = {"socket buffers here", "processor here", "offload here"}
+        self.names("socket buffers here", ["213 kB", "small"], "slow",
+                   "sudo sysctl -w net.core.rmem_max=16777216 net.core.wmem_max=16777216", planted)
+        self.names("processor here", ["no AES", "ChaCha20"], "slow", "virtual machine", planted)
+        self.names("offload here", "no UDP GSO", "slow", "fails in use", planted)
+
+    def test_case_14_a_weak_host_there(self):
+        self.doctor(far=f"env PETREL_TEST_BUFFER=212992 PETREL_TEST_NO_AES=1 {HOOKS}")
+        planted = {"socket buffers there", "processor there"}
+        self.names("socket buffers there", "small", "slow", f"on {HOST}: sudo sysctl", planted)
+        self.names("processor there", "no AES", "slow", "", planted)
+
+    def test_a_slow_disk_there(self):
+        self.link("--rate", "200mbit")
+        answer = self.doctor("--destination", self.far, far=f"env PETREL_TEST_DISK=5MB {HOOKS}",
+                             disk=True)
+        self.names("disk there", [self.far, "slower than the path"], "slow", "faster",
+                   also={"disk here"})
+        self.assertEqual(answer["limit_to"], "the disk there")
+        self.assertLess(answer["expected_to_bps"], 6e7)
+
+    def test_a_slow_disk_here(self):
+        self.link("--rate", "200mbit")
+        answer = self.doctor("--source", self.write("near/big", 32 * MIB), near=HOOKS, disk=True,
+                             env={"PETREL_TEST_DISK": "5MB"})
+        self.names("disk here", ["near/big", "slower than the path"], "slow", also={"disk there"})
+        self.assertEqual(answer["limit_to"], "the disk here")
+
+    def test_no_such_destination(self):
+        self.doctor("--destination", self.path("far/none/file"), disk=True, code=47)
+        self.names("disk there", "No such file", "failed", "--destination", also={"disk here"})
+
+    # ---- getting there
+
+    def test_case_05_petrel_is_missing(self):
+        self.doctor(far="/nowhere/petrel", code=42)
+        self.names("petrel there", "cannot be run", "failed", f"petrel install {HOST}")
+        self.assertIn("processor here", self.findings)
+
+    def fake(self, line):
+        return self.write("fake", mode=0o755, text=f"#!/bin/sh\nread start\necho '{line}'\ncat\n")
+
+    def test_another_version(self):
+        self.doctor(code=42, far=self.fake(
+            "PETREL-REMOTE version=9.1 protocol=7-9 port=60000 address=none job=measure"))
+        self.names("petrel there", ["9.1", "protocol 7 to 9"], "failed", "petrel install")
+        self.doctor(code=42, far=self.fake(
+            "PETREL-REMOTE version=0.0.9 protocol=1-1 port=60000 address=none"))
+        self.names("petrel there", ["0.0.9", "no measurements"], "failed", "petrel install")
+
+    def test_ssh_is_refused(self):
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            port = closed.getsockname()[1]
+        self.doctor("-P", str(port), "-o", "ControlPath=none", host="127.0.0.1", code=255)
+        self.names("SSH", "ssh could not start a session", "failed", "ssh 127.0.0.1 true")
+
+    def test_the_far_end_stops_talking(self):
+        self.doctor(code=30, far=self.write("dies", mode=0o755, text=(
+            "#!/bin/sh\nread start\necho 'PETREL-REMOTE version=1 protocol=1-1 port=0 "
+            "address=none job=measure'\nread ping\necho '{}'\nexit 0\n")))
+        self.names(f"talk with {HOST}", "SSH session", "failed")
+
+
+class Foretold(Doctor):
+    def test_the_rate_foretold_is_the_rate_of_the_copy(self):
+        self.link("--rate", "100mbit", "--rtt", "20ms", "--loss", "1%")
+        answer = self.doctor("--destination", self.far, disk=True, seconds="2s")
+        source = self.write("near/file", 40 * MIB)
+        began = time.monotonic()
+        result = self.finish(self.start("copy", "--json", source, self.remote("far")), began)
+        self.assertEqual(result.code, 0, result.stderr)
+        summary = result.events()[-1]
+        rate = 40 * MIB * 8 / summary["transfer_seconds"]
+        share = answer["expected_to_bps"] / rate
+        print(f"foretold {answer['expected_to_bps'] / 8e6:.2f} MB/s, came {rate / 8e6:.2f} MB/s: "
+              f"{share:.2f}")
+        self.assertTrue(0.7 < share < 1.3, share)
+
+
+class BadInput(Doctor):
+    def fails(self, *words):
+        done = subprocess.run([PETREL, "doctor", *words], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr
+
+    def test_usage(self):
+        self.assertIn("takes one host", self.fails())
+        self.assertIn("takes one host", self.fails("a", "b"))
+        self.assertIn("--time", self.fails("--time", "5h", HOST))
+        self.assertIn("--udp-ports", self.fails("--udp-ports", "9-1", HOST))
+        self.assertIn("-", self.fails("--", "-oProxyCommand=x"))
+
+    def test_json_that_cannot_be_written(self):
+        done = subprocess.run([PETREL, "doctor", "-F", CONFIG, "--remote-petrel", "/none",
+                               "--json=/nonexistent/x", HOST], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 47, done.stderr)
+
+
+if __name__ == "__main__":
+    hosts.main(("--rtt", "2ms"))
