@@ -98,14 +98,27 @@ void flow_release(struct flow *flow)
 
 /* ---- Sending ---- */
 
-void flow_send_unit(struct flow *flow, uint64_t now_ns)
+static struct path_fate vanish(struct flow *flow, uint32_t packets)
+{
+    struct path_fate fate = {.arrives_ns = TIME_NEVER, .lost = packets, .runs = !flow->vanished};
+    flow->vanished = true;
+    return fate;
+}
+
+static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
 {
     if (flow->next_unit - flow->oldest_unit >= FLOW_UNITS)
         abort();
     struct flow_unit *unit = unit_at(flow, flow->next_unit++);
     uint32_t packets = flow->config.unit_packets;
-    struct path_fate fate =
-        path_send(flow->path, flow->index, packets, flow->datagram_bytes, now_ns);
+    bool faulty = now_ns >= flow->config.vanish_from_ns && now_ns < flow->config.vanish_until_ns;
+    struct path_fate fate;
+    if (faulty && train && !flow->watch.plain) {
+        fate = vanish(flow, packets);
+    } else {
+        fate = path_send(flow->path, flow->index, packets, flow->datagram_bytes, now_ns);
+        flow->vanished = false;
+    }
     *unit = (struct flow_unit){.sent_ns = now_ns,
                                .arrives_ns = fate.lost == packets ? TIME_NEVER : fate.arrives_ns,
                                .packets = packets,
@@ -124,6 +137,11 @@ void flow_send_unit(struct flow *flow, uint64_t now_ns)
     struct rate_interval *report = &interval_at(flow, unit->interval)->report;
     report->sent_packets += packets;
     report->sent_bytes += (uint64_t)packets * flow->datagram_bytes;
+}
+
+void flow_send_unit(struct flow *flow, uint64_t now_ns)
+{
+    send_unit(flow, false, now_ns);
 }
 
 static void end_interval(struct flow *flow, uint64_t now_ns)
@@ -180,9 +198,10 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
             flow->blocked = true;
             break;
         }
-        flow_send_unit(flow, now_ns);
+        send_unit(flow, true, now_ns);
         sent += unit_bytes;
     }
+    train_watch_note(&flow->watch, flow->acked_packets, flow->lost_packets, now_ns);
     if (flow->blocked && now_ns - flow->last_ack_ns > flow_probe_timeout(flow) &&
         now_ns - flow->last_probe_ns > flow_probe_timeout(flow)) {
         flow->last_probe_ns = now_ns;
@@ -223,6 +242,8 @@ static void settle(struct flow *flow, struct flow_unit *unit, uint32_t lost)
     if (flow->config.kind != FLOW_PETREL)
         return;
     struct flow_interval *interval = interval_at(flow, unit->interval);
+    flow->acked_packets += unit->packets - lost;
+    flow->lost_packets += lost;
     interval->settled_packets += unit->packets;
     interval->report.delivered_packets += unit->packets - lost;
     interval->report.delivered_bytes += (uint64_t)(unit->packets - lost) * flow->datagram_bytes;

@@ -8,6 +8,7 @@
 #ifndef PETREL_SIM_CONTROLLER_FLOW_H
 #define PETREL_SIM_CONTROLLER_FLOW_H
 
+#include "net/train_watch.h"
 #include "path.h"
 #include "rival.h"
 #include "transport/rate_controller.h"
@@ -29,8 +30,8 @@ struct flow_config {
     uint64_t source_bps;   /* what the sender's own processor can send; 0: anything */
     uint32_t unit_packets; /* packets of a unit: 1, more at high rates */
     bool frozen;           /* negative control: the rate never changes after the first */
-    /* A fault of the offload: trains vanish between these times, single packets arrive. From then
-     * on trains are given up, as net/train_watch does. */
+    /* A fault of the offload: trains vanish between these times, until net/train_watch gives them
+     * up; single packets (probes) arrive. */
     uint64_t vanish_from_ns, vanish_until_ns;
 };
 
@@ -73,7 +74,9 @@ struct flow {
     uint64_t next_interval, oldest_interval;
     uint64_t last_ack_ns, last_probe_ns, next_send_ns;
     uint64_t srtt_ns, ack_interval_ns, spurious_packets;
-    bool blocked, stalled;
+    bool blocked, vanished; /* the last train */
+    struct train_watch watch;
+    uint64_t acked_packets, lost_packets;
     struct cubic cubic;
     struct bbr bbr;
     uint64_t delivered_bytes;

@@ -9,9 +9,11 @@ struct gate_cell {
     struct path_config path;   /* queue_bytes is derived from queue_bdp when 0 */
     double queue_bdp;          /* of the first rate (of the policer, if there is one) */
     double duration_s, from_s; /* judged from here to the end */
-    unsigned petrels, cubics;  /* flows of each; the petrels start first, unless cubic_first */
-    bool cubic_first;
-    uint64_t cubic_bps;      /* shaped at its source to this; 0: not */
+    unsigned petrels;          /* flows; each starts 0.7 s after the one before */
+    unsigned rivals;           /* CUBIC, unless: */
+    bool bbr;
+    bool rival_first;        /* it starts a second before the petrels, else a second after */
+    uint64_t rival_bps;      /* shaped at its source to this; 0: not */
     struct flow_config flow; /* of every petrel; unit_packets 0: by the rate */
 
     /* What must hold; 0: not judged. Shares are of the ceiling: rate x (1 - loss). */
@@ -20,12 +22,19 @@ struct gate_cell {
     double lost_most;     /* sent packets lost to anything */
     double overflow_most; /* to queue and policer only */
     double queue_ms_most;
-    double reach_rtts; /* until 0.9 of the ceiling is delivered, from reach_from_s */
-    double reach_from_s;
+    double queue_targets_most; /* mean queue, in targets: RTT/8, 4 to 25 ms */
+    double reach_rtts;         /* until 0.9 of the ceiling is delivered, from event_s */
+    double event_s;
     double settle_rtts; /* until no more than 1.1 x the present rate is sent */
+    double calm_rtts;   /* until the queue is under its target, on top of what it takes the path to
+                           get rid of what was sent before the sender could know: an RTT more */
+    double peak_most;   /* sent in any RTT after event_s, of the rate */
     double jain;
-    double rival_share; /* what CUBIC gets, of what it gets alone */
+    double rival_share; /* what the rival gets, of what it gets alone */
     bool quick;         /* also in the short test */
+    /* Why the cell is known to fail; NULL: it must pass. A listed cell that passes fails the run,
+     * so that the list stays true. */
+    const char *miss;
 };
 
 extern const struct gate_cell gate_cells[];

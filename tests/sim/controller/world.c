@@ -1,7 +1,10 @@
 #include "world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define QUEUE_SAMPLES 20000u
 
 static uint64_t bucket_size(const struct world_config *config)
 {
@@ -39,6 +42,9 @@ static void trace_line(const struct world *world, unsigned index, uint64_t now_n
 
 static void sample_queue(struct world *world, uint64_t now_ns)
 {
+    if (now_ns >= world->config.calm_from_ns && world->queue_us_count < QUEUE_SAMPLES)
+        world->queue_us[world->queue_us_count++] =
+            (uint32_t)(path_queue_ns(&world->path, now_ns) / NS_PER_US);
     if (now_ns < world->config.queue_from_ns)
         return;
     world->queue_sum_ns += (double)path_queue_ns(&world->path, now_ns);
@@ -63,6 +69,9 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
     memset(world, 0, sizeof *world);
     world->config = *config;
     path_init(&world->path, &config->path, seed);
+    world->queue_us = malloc(QUEUE_SAMPLES * sizeof *world->queue_us);
+    if (world->queue_us == NULL)
+        abort();
     uint64_t send_at[PATH_FLOWS_MAX];
     struct ack_on_its_way acks[PATH_FLOWS_MAX];
     for (unsigned i = 0; i < config->flow_count; i++) {
@@ -115,6 +124,8 @@ void world_release(struct world *world)
     for (unsigned i = 0; i < world->config.flow_count; i++)
         flow_release(&world->flows[i]);
     path_release(&world->path);
+    free(world->queue_us);
+    world->queue_us = NULL;
 }
 
 static struct flow_bucket total(const struct world *world, unsigned index, uint64_t from_ns,
@@ -192,6 +203,38 @@ double world_settle_rtts(const struct world *world, unsigned index, uint64_t fro
         double bits = (double)sum.sent_packets * flow->datagram_bytes * 8;
         if (bits * 1e9 / (double)span <= rate_bps)
             return (double)(until - from_ns) / (double)rtt;
+    }
+    return -1;
+}
+
+double world_peak_bps(const struct world *world, unsigned index, uint64_t from_ns)
+{
+    const struct flow *flow = &world->flows[index];
+    uint64_t window = (world->config.path.rtt_ns + flow->bucket_ns - 1) / flow->bucket_ns;
+    double peak = 0;
+    for (uint64_t i = from_ns / flow->bucket_ns; i + window < FLOW_BUCKETS; i++) {
+        uint64_t span = 0, until = (i + window) * flow->bucket_ns;
+        if (until > world->config.duration_ns)
+            break;
+        struct flow_bucket sum = total(world, index, i * flow->bucket_ns, until, &span);
+        double bps = (double)sum.sent_packets * flow->datagram_bytes * 8e9 / (double)span;
+        peak = bps > peak ? bps : peak;
+    }
+    return peak;
+}
+
+double world_calm_rtts(const struct world *world, uint64_t target_ns)
+{
+    uint64_t rtt = world->config.path.rtt_ns;
+    uint32_t known = (uint32_t)((rtt + NS_PER_MS - 1) / NS_PER_MS);
+    if (known >= world->queue_us_count)
+        return -1;
+    double possible_ms = known + world->queue_us[known] / 1e3;
+    for (uint32_t ms = known; ms < world->queue_us_count; ms++) {
+        if (world->queue_us[ms] * NS_PER_US > target_ns)
+            continue;
+        double late = (ms - possible_ms) * 1e6 / (double)rtt;
+        return late > 0 ? late : 0;
     }
     return -1;
 }

@@ -10,6 +10,7 @@ struct world_config {
     unsigned flow_count;
     uint64_t duration_ns;
     uint64_t queue_from_ns; /* queue delay is averaged from here */
+    uint64_t calm_from_ns;  /* an event after which the queue has to be short again */
     bool trace;             /* one line per interval on stdout */
 };
 
@@ -19,6 +20,8 @@ struct world {
     struct flow flows[PATH_FLOWS_MAX];
     double queue_sum_ns;
     uint64_t queue_samples;
+    uint32_t *queue_us; /* the queue after the event, once a millisecond */
+    uint32_t queue_us_count;
 };
 
 void world_run(struct world *world, const struct world_config *config, uint64_t seed);
@@ -37,6 +40,12 @@ double world_queue_ms(const struct world *world);
 double world_reach_rtts(const struct world *world, unsigned flow, uint64_t from_ns,
                         double rate_bps);
 
+/* The most that was sent in one RTT after `from_ns`, bits a second. */
+double world_peak_bps(const struct world *world, unsigned flow, uint64_t from_ns);
+/* When the queue was first under `target_ns` after calm_from_ns, counted from when it could have
+ * been empty: an RTT after the event the sender can know of it, and what is queued by then has to
+ * go. -1 never. */
+double world_calm_rtts(const struct world *world, uint64_t target_ns);
 /* How long after `from_ns` no more than `rate_bps` was sent in an RTT for the first time. */
 double world_settle_rtts(const struct world *world, unsigned flow, uint64_t from_ns,
                          double rate_bps);
