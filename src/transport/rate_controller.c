@@ -15,6 +15,8 @@
 #define PACKETS_MANY 120.0
 #define BASE_RTT_WINDOW_NS (10 * NS_PER_S)
 #define BURST_EVENTS 60.0
+#define DEEPEST_WINDOW_NS (15 * NS_PER_S)
+#define DEEPEST_LEAST_S 0.001
 #define JITTER_WEIGHT (1.0 / 16)
 #define JITTER_STEPS 3.0 /* an even jitter of J makes steps of J/6 each way */
 #define REST_JITTERS 4.0
@@ -79,11 +81,19 @@ double rate_sigma(const struct rate_controller *c, double loss, double packets)
     return packets > 0 ? sqrt(p * (2 * c->burst - 1) / packets) : 1; /* geometric runs */
 }
 
+double rate_floor_bps(const struct rate_controller *c)
+{
+    double floor = 16.0 * c->config.datagram_bytes / rate_rtt_s(c);
+    floor = rate_clamp(floor, RATE_MIN_BPS, RATE_FLOOR_MOST_BPS);
+    double limit = (double)c->config.limit_bps;
+    return limit != 0 && limit < floor ? limit : floor;
+}
+
 void rate_set_base(struct rate_controller *c, double bps)
 {
     if (c->config.limit_bps != 0 && bps > (double)c->config.limit_bps)
         bps = (double)c->config.limit_bps;
-    bps = rate_clamp(bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    bps = rate_clamp(bps, rate_floor_bps(c), RATE_MAX_BPS);
     if (bps <= 0.97 * c->base_bps)
         c->epoch++;
     c->base_bps = bps;
@@ -137,6 +147,28 @@ static void note_jitter(struct rate_controller *c, uint64_t rtt_ns)
     c->last_rtt_ns = rtt_ns;
 }
 
+/* The longest queue of the last half minute or so. */
+static void note_deepest(struct rate_controller *c, uint64_t now_ns)
+{
+    double queue = rate_queue_now_s(c);
+    if (queue > c->deepest_s)
+        c->deepest_s = queue;
+    if (queue > c->deepest_next_s)
+        c->deepest_next_s = queue;
+    if (now_ns - c->deepest_at_ns > DEEPEST_WINDOW_NS) {
+        c->deepest_s = c->deepest_next_s;
+        c->deepest_next_s = queue;
+        c->deepest_at_ns = now_ns;
+    }
+}
+
+bool rate_queue_is_full(const struct rate_controller *c, double queue_s)
+{
+    double full = 0.6 * c->deepest_s;
+    bool deep = c->deepest_s > DEEPEST_LEAST_S + c->jitter_s;
+    return queue_s > rate_queue_limit_s(c, 1) || (deep && queue_s > full);
+}
+
 void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t now_ns)
 {
     if (rtt_ns == 0)
@@ -151,6 +183,7 @@ void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t
     } else if (rtt_ns < c->recent_min_ns) {
         c->recent_min_ns = rtt_ns;
     }
+    note_deepest(c, now_ns);
     if (c->state == PHASE_DRAIN)
         rate_drain_rtt(c, seconds(rtt_ns), now_ns);
 }
@@ -318,7 +351,7 @@ void rate_controller_decide(const struct rate_controller *c, struct rate_decisio
     double pacing = pacing_rate(c);
     if (c->config.limit_bps != 0 && pacing > (double)c->config.limit_bps)
         pacing = (double)c->config.limit_bps;
-    pacing = rate_clamp(pacing, RATE_MIN_BPS, RATE_MAX_BPS);
+    pacing = rate_clamp(pacing, rate_floor_bps(c), RATE_MAX_BPS);
     decision->pacing_bps = (uint64_t)pacing;
     decision->base_bps = (uint64_t)c->base_bps;
     decision->inflight_cap_bytes = (uint64_t)inflight_cap(c, pacing);
@@ -364,7 +397,8 @@ static struct rate_sample measure(const struct rate_controller *c, const struct 
 static void learn_burst(struct rate_controller *c, const struct rate_interval *interval,
                         const struct rate_sample *sample)
 {
-    if (sample->queue_s > rate_queue_limit_s(c, 1) || sample->plan.phase == PHASE_DRAIN)
+    if (sample->queue_s > rate_queue_limit_s(c, 1) || sample->plan.phase == PHASE_DRAIN ||
+        sample->plan.phase == PHASE_UP || (c->state == PHASE_STARTUP && c->startup.poor > 0))
         return;
     c->burst_lost += (double)interval->lost_packets;
     c->burst_events += (double)interval->loss_events;

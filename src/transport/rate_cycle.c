@@ -12,7 +12,10 @@
 #define FOLLOW_MOST 0.03
 #define HASTE_BACKGROUND 4.0
 #define OWN_RAISE_LOOPS 3.0
-#define YIELDED 0.8   /* of the rate is left, and the queue is still there */
+#define YIELDED 0.8       /* of the rate is left, and the queue is still there */
+#define EXCESS_ENOUGH 0.2 /* this much is looked into, chance or not */
+#define OVERLOAD 0.1
+#define OWN_QUEUE 0.8 /* targets: what is left of a queue that was ours */
 #define OWN_SHARE 0.3 /* of what a drain should have emptied, had the queue been ours */
 #define DRAIN_EVERY_LOOPS 8.0
 #define FELL 0.85 /* of the believed rate is all that arrives */
@@ -46,7 +49,7 @@ double rate_tally_bps(const struct rate_tally *tally)
 
 double rate_excess_limit(double sigma)
 {
-    return 3 * sigma > RATE_EXCESS_MIN ? 3 * sigma : RATE_EXCESS_MIN;
+    return rate_clamp(3 * sigma, RATE_EXCESS_MIN, EXCESS_ENOUGH);
 }
 
 /* ---- Plans ---- */
@@ -239,7 +242,7 @@ void rate_judge_competition(struct rate_controller *c, const struct rate_sample 
     double before = cycle->queue_rest_s, after = s->queue_s;
     if (after < 0 || !cycle->draining)
         return;
-    if (after <= rate_queue_limit_s(c, 0.5)) {
+    if (after <= rate_queue_limit_s(c, OWN_QUEUE)) {
         cycle->competing = false;
         cycle->crowded_s = 0;
         return;
@@ -247,12 +250,33 @@ void rate_judge_competition(struct rate_controller *c, const struct rate_sample 
     double expected = (1 - s->plan.gain) * s->seconds; /* were the path ours alone */
     if (expected > before)
         expected = before;
-    cycle->competing = c->config.policy != RATE_BACKGROUND && before - after < OWN_SHARE * expected;
+    bool overload = s->loss - c->ambient > OVERLOAD; /* then we keep it full ourselves */
+    cycle->competing =
+        c->config.policy != RATE_BACKGROUND && !overload && before - after < OWN_SHARE * expected;
     cycle->yielding_from_bps = 0;
+}
+
+/* Whatever is believed of loss: twice what arrived in the best of the last intervals is enough. */
+static void bound_by_delivery(struct rate_controller *c, const struct rate_sample *s)
+{
+    struct rate_cycle *cycle = &c->cycle;
+    if (s->plan.waits || s->packets < 8)
+        return;
+    cycle->delivered_bps[cycle->delivered_count++ % RATE_DELIVERED] = s->delivered_bps;
+    if (cycle->delivered_count < RATE_DELIVERED)
+        return;
+    double best = 0;
+    for (unsigned i = 0; i < RATE_DELIVERED; i++)
+        best = cycle->delivered_bps[i] > best ? cycle->delivered_bps[i] : best;
+    if (c->base_bps > 2.2 * best) {
+        rate_cut(c, 1.5 * best);
+        cycle->delivered_count = 0;
+    }
 }
 
 void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
 {
+    bound_by_delivery(c, s);
     if (s->plan.epoch != c->epoch) {
         rate_cycle_void(c, &s->plan);
         return;

@@ -10,6 +10,7 @@
 #define DOWN_GAIN_CUT 0.97     /* when a cut has just been made */
 #define DOWN_GAIN_LEAST 0.5
 #define EXCESS_SHARED 0.002 /* with a rival in the queue */
+#define EVENTS_PLENTY 100.0 /* of losses; doubt that is left then is dropped */
 #define EXCESS_POLITE 0.005
 #define CUT_FAIR 0.75
 #define CUT_BACKGROUND 0.5
@@ -48,7 +49,7 @@ static void on_excess(struct rate_controller *c, const struct rate_sample *s, do
 {
     struct rate_cycle *cycle = &c->cycle;
     double excess = loss - c->ambient;
-    bool queue_full = s->queue_s > rate_queue_limit_s(c, 1);
+    bool queue_full = rate_queue_is_full(c, s->queue_s);
     bool gross = excess > EXCESS_GROSS;
     cycle->down_wanted = true;
     double most = 1 - DOWN_GAIN;
@@ -84,7 +85,7 @@ static void judge_shared(struct rate_controller *c, const struct rate_sample *s,
 static bool make_room(struct rate_controller *c, const struct rate_sample *s, double excess,
                       double sigma, uint64_t now_ns)
 {
-    double limit = 3 * sigma > EXCESS_POLITE ? 3 * sigma : EXCESS_POLITE;
+    double limit = 4 * sigma > EXCESS_POLITE ? 4 * sigma : EXCESS_POLITE;
     if (c->config.policy == RATE_AUTO || excess <= limit)
         return false;
     if (c->path_class == PATH_QUEUE && s->queue_s <= rate_queue_limit_s(c, 1))
@@ -116,15 +117,18 @@ void rate_judge_cruise(struct rate_controller *c, const struct rate_sample *s, u
         cycle->down_wanted = true;
     else if (loss < c->ambient - limit)
         c->ambient = loss + sigma; /* less is lost at a higher rate: no doubt about that */
-    if (!cycle->down_wanted)
+    bool more = loss - c->ambient > 1.5 * sigma && cycle->cruise.events < EVENTS_PLENTY;
+    if (!cycle->down_wanted && !more)
         cycle->cruise = (struct rate_tally){0};
 }
 
+/* How far the two may lie apart by chance, were both the same. */
 static double down_sigma(const struct rate_controller *c)
 {
     const struct rate_tally *before = &c->cycle.cruise_before, *down = &c->cycle.down;
-    double low = rate_sigma(c, rate_tally_loss(down), down->packets);
-    double high = rate_sigma(c, rate_tally_loss(before), before->packets);
+    double packets = down->packets + before->packets;
+    double own = packets > 0 ? (down->lost + before->lost) / packets : 0;
+    double low = rate_sigma(c, own, down->packets), high = rate_sigma(c, own, before->packets);
     return sqrt(low * low + high * high);
 }
 
@@ -136,6 +140,27 @@ static double suspected_loss(const struct rate_controller *c)
     double most =
         before->bits > 0 ? 1 - rate_tally_bps(&c->cycle.down) / rate_tally_bps(before) : 0;
     return suspected < most ? suspected : most;
+}
+
+/* Whether going slower cured the loss: it went, or, far above what the path carries, as much
+ * arrived as before. With other senders on the path only a part goes. */
+static bool down_cured(const struct rate_controller *c, double sigma)
+{
+    const struct rate_tally *before = &c->cycle.cruise_before, *down = &c->cycle.down;
+    double low = rate_tally_loss(down), high = rate_tally_loss(before);
+    double gone = high - low, suspected = suspected_loss(c);
+    if (suspected <= RATE_EXCESS_MIN / 2)
+        return false;
+    double gain = rate_tally_bps(down) / rate_tally_bps(before);
+    double arrived = gain * (1 - low) / (1 - high + 1e-6); /* 1: as much as before */
+    double held = (arrived - gain) / (1 - gain), blur = sigma / (1 - high + 1e-6);
+    if (held > 0.5 && blur * arrived < 0.3 * (1 - gain))
+        return true;
+    /* Where too high a rate has shown as delay, it takes more to blame it for loss. */
+    double doubts = c->path_class == PATH_QUEUE ? 3.5 : 2.5;
+    bool proved = gone > doubts * sigma && gone > 0.2 * suspected;
+    bool likely = gone > 1.5 * sigma && gone > 0.5 * suspected && c->path_class != PATH_QUEUE;
+    return proved || likely;
 }
 
 /* Were the path full, the loss above its own share would be gone at this lower rate; were the
@@ -153,12 +178,7 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
             c->ambient = low;
         return;
     }
-    double gone = high - low, suspected = suspected_loss(c);
-    /* Where too high a rate has shown as delay, it takes more to blame it for loss. */
-    double doubts = c->path_class == PATH_QUEUE ? 3.5 : 2.5;
-    bool proved = gone > doubts * sigma && gone > 0.2 * suspected;
-    bool likely = gone > 1.5 * sigma && gone > 0.5 * suspected && c->path_class != PATH_QUEUE;
-    if (suspected > RATE_EXCESS_MIN / 2 && (proved || likely)) {
+    if (down_cured(c, sigma)) {
         double y_low = x_low * (1 - low), y_high = x_high * (1 - high);
         double best = y_low > y_high ? y_low : y_high;
         if (low < c->ambient)

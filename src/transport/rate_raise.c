@@ -113,24 +113,27 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
     double by_loss = 1 - excess / (1 - c->ambient) * (1 + step) / step;
     bool slow = by_delay < UP_PASSES;
     bool lossy = by_loss < UP_PASSES && excess > rate_excess_limit(s->sigma);
-    if (c->path_class == PATH_QUEUE) /* here loss is no sign, unless there is much */
+    bool full = rate_queue_is_full(c, 2 * s->queue_mean_s - s->queue_s);
+    bool by_chance = c->path_class == PATH_QUEUE && !full; /* too much would show as delay */
+    if (by_chance)
         lossy = lossy && (slow || excess > RATE_EXCESS_LARGE);
-    if (cycle->competing ? !lossy : !lossy && !slow) {
-        bool shorted = c->path_class != PATH_QUEUE && by_loss < by_delay && excess > s->sigma;
+    bool arrived = by_chance ? !lossy : by_loss >= UP_PASSES || excess < RATE_EXCESS_MIN / 2;
+    if (arrived && (cycle->competing || !slow)) {
+        bool shorted = !by_chance && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);
         if (cycle->competing)
             share = 1;
         up_succeeded(c, s, base * (1 + step * share * share), now_ns);
         return;
     }
-    if (slow && !lossy)
+    if (slow && arrived)
         c->path_class = PATH_QUEUE;
     else if (lossy && !slow && c->path_class == PATH_UNKNOWN)
         c->path_class = PATH_SHALLOW;
     double ceiling = base;
     if (lossy)
         ceiling = rate_clamp(s->delivered_bps / (1 - c->ambient), 0.9 * base, base);
-    else
+    else if (slow)
         ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), 0.98 * base, 1.01 * base);
     up_failed(c, ceiling, now_ns);
 }

@@ -13,6 +13,10 @@
 #define WINDOW_PACKETS_MIN 40.0
 #define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
+#define RATIO_LIKELY 0.65 /* no path worth using loses more than a third at a low rate */
+#define REMEMBERED 0.75
+#define LEAVE_LEAST_BPS 1e6
+#define LEAVE_LEAST 0.4 /* of the best delivery seen */
 #define EVENTS_FEW 8.0
 
 struct window {
@@ -72,7 +76,7 @@ static struct window window_of(const struct rate_startup *startup, double second
 static double window_delivered(const struct rate_startup *startup, const struct window *w)
 {
     double bits = w->delivered_bits, usual = w->sent_bits * startup->best_ratio;
-    if (w->events < EVENTS_FEW && bits < usual)
+    if (w->events < EVENTS_FEW && bits < usual && bits > usual / 2)
         bits = usual;
     return bits / (w->span > w->seconds ? w->span : w->seconds);
 }
@@ -105,8 +109,10 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
         c->path_class = PATH_QUEUE;
     if (c->startup.memory_use == MEMORY_TRIED)
         c->startup.memory_use = MEMORY_FAILED;
+    double least = LEAVE_LEAST * c->startup.grown_bps; /* a burst may have eaten the window */
+    least = least > LEAVE_LEAST_BPS ? least : LEAVE_LEAST_BPS;
     c->epoch++;
-    rate_set_base(c, delivered / (1 - c->ambient));
+    rate_set_base(c, (delivered > least ? delivered : least) / (1 - c->ambient));
     rate_drain_begin(c, now_ns);
 }
 
@@ -118,8 +124,11 @@ static void grow(struct rate_controller *c, bool follows)
     double carried = window_delivered(startup, &newest) / startup->best_ratio;
     double queue = rate_queue_now_s(c);
     if (!follows) {
-        if (startup->pacing_bps > 1.25 * carried)
-            startup->pacing_bps = 1.25 * carried;
+        double least = LEAVE_LEAST * startup->grown_bps;
+        least = least > LEAVE_LEAST_BPS ? least : LEAVE_LEAST_BPS;
+        double next = 1.25 * (carried > least ? carried : least);
+        if (startup->pacing_bps > next)
+            startup->pacing_bps = next;
     } else if (queue < rate_queue_limit_s(c, 1)) {
         bool first = newest.sent_bits < 1.1 * startup->first_bps * newest.seconds;
         double growth = first ? GROWTH_FIRST : GROWTH_EMPTY;
@@ -133,7 +142,7 @@ static void grow(struct rate_controller *c, bool follows)
     }
     if (c->config.limit_bps != 0 && startup->pacing_bps > (double)c->config.limit_bps)
         startup->pacing_bps = (double)c->config.limit_bps;
-    startup->pacing_bps = rate_clamp(startup->pacing_bps, RATE_MIN_BPS, RATE_MAX_BPS);
+    startup->pacing_bps = rate_clamp(startup->pacing_bps, rate_floor_bps(c), RATE_MAX_BPS);
     c->base_bps = startup->pacing_bps; /* no epoch: what was sent before still counts */
 }
 

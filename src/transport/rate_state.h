@@ -14,7 +14,9 @@
 #define RATE_PLANS 256u
 #define RATE_STARTUP_LOG 128u
 #define RATE_HISTORY 64u
+#define RATE_DELIVERED 4u
 #define RATE_MIN_BPS 64000.0
+#define RATE_FLOOR_MOST_BPS 512000.0
 #define RATE_MAX_BPS 1e12
 #define RATE_DRAIN_GAIN 0.5
 #define RATE_EXCESS_MIN 0.01        /* loss above the path's own that is worth a thought */
@@ -102,8 +104,10 @@ struct rate_cycle {
     double yielding_from_bps; /* the rate before it began to follow a queue; 0: it does not */
     double crowded_s;         /* how long the queue has been over twice its target */
     double starved_s;         /* how long the sender itself has fallen short */
-    uint64_t up_at_ns;        /* the last UP */
-    double queue_rest_s;      /* the mean queue in CRUISE */
+    double delivered_bps[RATE_DELIVERED]; /* of the last intervals, a ring */
+    unsigned delivered_count;
+    uint64_t up_at_ns;   /* the last UP */
+    double queue_rest_s; /* the mean queue in CRUISE */
 };
 
 /* Believed rates of late. */
@@ -137,6 +141,9 @@ struct rate_controller {
     double jitter_s;       /* what is in both: no queue that grows or drains */
     double rest_s;         /* what looks like a queue at rates that leave none; see rate_rest */
 
+    double deepest_s, deepest_next_s; /* longest queue of late */
+    uint64_t deepest_at_ns;
+
     double ambient; /* loss that no lower rate avoids */
     bool ambient_known;
     double burst; /* packets lost per loss event, over some tens of recent events */
@@ -157,12 +164,17 @@ double rate_rtt_s(const struct rate_controller *c);
 double rate_queue_target_s(const struct rate_controller *c);
 /* `targets` times the target, and what jitter alone can look like. */
 double rate_queue_limit_s(const struct rate_controller *c, double targets);
+/* Over the limit, or nearly as long as it has ever been of late. */
+bool rate_queue_is_full(const struct rate_controller *c, double queue_s);
 /* An interval is known to have met no queue of our making: what it shows is the path at rest. */
 void rate_rest(struct rate_controller *c, const struct rate_sample *sample, double weight);
 double rate_queue_now_s(const struct rate_controller *c); /* from the last RTT's samples */
 double rate_ack_interval_s(const struct rate_controller *c);
 double rate_sigma(const struct rate_controller *c, double loss, double packets);
 /* Sets the believed rate; a cut of 3 % or more begins a new epoch. */
+/* The least rate ever used: two packets a round trip, so that a standing queue lowers it by itself,
+ * within RATE_MIN_BPS and RATE_FLOOR_MOST_BPS. */
+double rate_floor_bps(const struct rate_controller *c);
 void rate_set_base(struct rate_controller *c, double bps);
 void rate_tally_add(struct rate_tally *tally, const struct rate_sample *sample);
 /* Enough losses, or enough time, to judge by. */
