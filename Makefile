@@ -31,7 +31,7 @@ sim mutants: with-tests
 
 # The rate controller against its whole table of paths and rivals (make test runs a part of it).
 sim-gates: with-tests
-	@$(BUILD)/tests/sim/controller/controller_gates $(ARGS)
+	@$(BUILD)/tests/sim/controller/controller_gates --full $(ARGS)
 
 # petrel on emulated paths beside TCP and curl, with what it has to reach; on an idle machine.
 bench: all

@@ -106,7 +106,7 @@ uint32_t lane_connection_id(const struct lane *lane)
 
 void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost)
 {
-    *acked = lane->counters.packets_acked;
+    *acked = lane->data_acked;
     *lost = lane->counters.packets_lost;
 }
 

@@ -50,7 +50,7 @@ enum lane_kind lane_kind(const struct lane *lane);
 /* True when datagrams of `size` bytes in `packets` packets could be received now without dropping
  * any because the session has not yet taken what was reported before. */
 bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
-/* Packets that were to be acknowledged: how many were, and how many were taken for lost. */
+/* Packets of blocks: how many were acknowledged, and how many were taken for lost. */
 void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
 /* For the simulator's invariants: bytes in flight and how many may be (0: no cap). */
 void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes);

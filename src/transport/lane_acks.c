@@ -166,6 +166,7 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
         return;
     sent_log_settle(&lane->log, packet, SENT_ACKED);
     lane->counters.packets_acked++;
+    lane->data_acked += packet->kind == SENT_DATA;
     report_settled(lane, packet, true);
     note_size_arrived(lane, packet, number);
     if (!was_lost) {

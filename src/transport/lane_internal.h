@@ -99,6 +99,7 @@ struct lane {
     struct missing_packet *missing;
     size_t missing_count, missing_capacity;
     uint64_t loss_deadline_ns, last_lost_number;
+    uint64_t data_acked;      /* packets of blocks */
     unsigned reorder_eighths; /* the waiting time before a loss, in eighths of the base */
     uint64_t last_spurious_ns;
     struct ack_point ack_point; /* the latest */

@@ -430,7 +430,8 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
     const struct rate_plan *plan = &c->plans[interval->id % RATE_PLANS];
     if (plan->id != interval->id)
         return;
-    if (interval->sent_packets == 0 || interval->outage || interval->app_limited) {
+    if (interval->sent_packets == 0 || interval->outage || interval->app_limited ||
+        rate_blind_interval(c, interval, now_ns)) {
         rate_cycle_void(c, plan);
         return;
     }

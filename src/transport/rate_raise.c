@@ -8,6 +8,7 @@
 #define UP_SMALL 0.06
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
+#define COUNTED 3.0   /* packets that a raise adds, to be counted by them */
 #define UP_PASSES 0.5 /* share of a raise that must arrive */
 
 static const double ladder_gains[] = {0.25, 0.5, 1.0};
@@ -97,6 +98,8 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
         return;
     cycle->up_pending = false;
     double base = s->plan.base_bps, step = s->sent_bps / base - 1;
+    if (s->packets * (s->plan.gain - 1) < COUNTED)
+        step = s->plan.gain - 1; /* a few packets more or less are no measure of the rate */
     if (step < 0.02) { /* the sender could not or the limit forbids it: nothing was learned */
         if (c->config.limit_bps != 0 && base * s->plan.gain > (double)c->config.limit_bps)
             rate_set_base(c, base * 1.02);

@@ -13,11 +13,12 @@
 #define WINDOW_PACKETS_MIN 40.0
 #define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
-#define RATIO_LIKELY 0.65 /* no path worth using loses more than a third at a low rate */
+#define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define REMEMBERED 0.75
 #define LEAVE_LEAST_BPS 1e6
 #define LEAVE_LEAST 0.4 /* of the best delivery seen */
 #define EVENTS_FEW 8.0
+#define HALVED_PACKETS 16.0 /* a loop: enough to see that they arrive again */
 
 struct window {
     double seconds, span, packets, lost, events, sent_bits, delivered_bits;
@@ -38,6 +39,26 @@ void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
         c->startup.memory_use = MEMORY_TRIED;
     }
     c->base_bps = c->startup.first_bps = c->startup.pacing_bps;
+}
+
+void rate_startup_again(struct rate_controller *c, uint64_t now_ns)
+{
+    c->state = PHASE_STARTUP;
+    c->epoch++;
+    c->startup = (struct rate_startup){.grown_ns = now_ns,
+                                       .best_ratio = RATIO_LIKELY,
+                                       .pacing_bps = c->base_bps,
+                                       .first_bps = c->base_bps,
+                                       .memory_use = c->startup.memory_use};
+}
+
+void rate_startup_halve(struct rate_controller *c)
+{
+    double least = HALVED_PACKETS * 8.0 * c->config.datagram_bytes / rate_loop_s(c);
+    if (c->base_bps <= least)
+        return;
+    rate_set_base(c, c->base_bps / 2 > least ? c->base_bps / 2 : least);
+    c->startup.pacing_bps = c->base_bps;
 }
 
 double rate_startup_interval_s(const struct rate_controller *c)
@@ -156,6 +177,8 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
     if (sample->sent_bps < 1.1 * startup->first_bps && sample->queue_s >= 0)
         rate_rest(c, sample, 1.0 / ++startup->rests);
     double rtt = rate_rtt_s(c) > 0.004 ? rate_rtt_s(c) : 0.004;
+    if (rtt < 4 * sample->seconds)
+        rtt = 4 * sample->seconds; /* at a low rate it takes longer to see anything */
     double blur = 2 * rate_queue_limit_s(c, 0), span = rtt / 2 > blur ? rtt / 2 : blur;
     struct window w = window_of(startup, span, WINDOW_PACKETS_MIN);
     double delivered = window_delivered(startup, &w);

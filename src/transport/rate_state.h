@@ -1,6 +1,7 @@
 /* The rate controller's inside, shared by its files: rate_controller.c (the interface, plans and
  * measures), rate_startup.c (STARTUP and DRAIN), rate_cycle.c (CRUISE), rate_raise.c (UP),
- * rate_loss.c (DOWN) and rate_memory.c (what is remembered of a path).
+ * rate_loss.c (DOWN), rate_blind.c (nothing arrives) and rate_memory.c (what is remembered of a
+ * path).
  *
  * Rates are doubles in bits of UDP payload a second, times inside a sample are in seconds. Only
  * + - * / and sqrt are used, so that every compiler computes the same trace.
@@ -118,6 +119,12 @@ struct rate_history {
     uint64_t first_ns, next_ns;
 };
 
+/* Since when nothing arrives. */
+struct rate_blind {
+    uint64_t since_ns, halved_ns; /* 0: it does */
+    bool fell;                    /* the rate was lowered for it */
+};
+
 struct rate_fixed {
     double bps;
     double bad_s;
@@ -156,6 +163,7 @@ struct rate_controller {
     struct rate_cycle cycle;
     struct rate_fixed fixed;
     struct rate_history history;
+    struct rate_blind blind;
 };
 
 /* rate_controller.c */
@@ -188,6 +196,15 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns);
 /* Every RTT sample while draining. */
 void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns);
+
+/* Climbs once more, from the rate believed now. */
+void rate_startup_again(struct rate_controller *c, uint64_t now_ns);
+void rate_startup_halve(struct rate_controller *c);
+
+/* rate_blind.c */
+/* True when the interval shows a hole in the path and nothing of the rate. */
+bool rate_blind_interval(struct rate_controller *c, const struct rate_interval *interval,
+                         uint64_t now_ns);
 
 /* rate_memory.c */
 /* What the remembered path lets the first packets go at; 0: there is none that fits this one. */

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #define DATAGRAM 1440u
+#define SILENCE_LEAST_NS (70 * NS_PER_MS) /* as in transport/session_rate.c */
+#define NO_INTERVAL UINT32_MAX            /* of a probe */
 
 static uint64_t clamp_u64(uint64_t value, uint64_t low, uint64_t high)
 {
@@ -131,9 +133,12 @@ static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
     bucket->sent_packets += packets;
     bucket->lost_packets += fate.lost;
     bucket->overflowed_packets += fate.overflowed;
+    flow->last_sent_ns = now_ns;
     if (flow->config.kind != FLOW_PETREL)
         return;
-    unit->interval = (uint32_t)(flow->next_interval - 1);
+    unit->interval = train ? (uint32_t)(flow->next_interval - 1) : NO_INTERVAL;
+    if (!train)
+        return;
     struct rate_interval *report = &interval_at(flow, unit->interval)->report;
     report->sent_packets += packets;
     report->sent_bytes += (uint64_t)packets * flow->datagram_bytes;
@@ -201,20 +206,30 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
         send_unit(flow, true, now_ns);
         sent += unit_bytes;
     }
-    train_watch_note(&flow->watch, flow->acked_packets, flow->lost_packets, now_ns);
-    if (flow->blocked && now_ns - flow->last_ack_ns > flow_probe_timeout(flow) &&
-        now_ns - flow->last_probe_ns > flow_probe_timeout(flow)) {
-        flow->last_probe_ns = now_ns;
-        flow_send_unit(flow, now_ns);
-        flow_send_unit(flow, now_ns);
-    }
+    if (!flow->config.unwatched)
+        train_watch_note(&flow->watch, flow->acked_packets, flow->lost_packets, now_ns);
     flow->next_send_ns = now_ns + sent * 8 * NS_PER_S / rate;
-    if (flow->next_send_ns > now_ns)
-        return flow->next_send_ns;
-    return now_ns + NS_PER_MS / 4; /* blocked: looks again soon, an ack wakes it sooner */
+    if (flow->blocked && flow->next_send_ns <= now_ns)
+        return now_ns + NS_PER_MS / 4; /* looks again soon, an ack wakes it sooner */
+    return flow->next_send_ns;
 }
 
 static void settle_doubtful(struct flow *flow, uint64_t now_ns);
+
+static uint64_t probe_due(const struct flow *flow)
+{
+    return flow->inflight_bytes > 0 ? flow->last_sent_ns + flow_probe_timeout(flow) : TIME_NEVER;
+}
+
+/* Two single packets ask for news when nothing was sent for a probe timeout. */
+static void maybe_probe(struct flow *flow, uint64_t now_ns)
+{
+    if (now_ns < probe_due(flow))
+        return;
+    flow->last_probe_ns = now_ns;
+    flow_send_unit(flow, now_ns);
+    flow_send_unit(flow, now_ns);
+}
 
 uint64_t flow_send(struct flow *flow, uint64_t now_ns)
 {
@@ -229,7 +244,9 @@ uint64_t flow_send(struct flow *flow, uint64_t now_ns)
         interval_at(flow, flow->next_interval - 1)->report.app_limited = true;
         return now_ns + NS_PER_MS;
     }
-    return send_paced(flow, now_ns);
+    maybe_probe(flow, now_ns);
+    uint64_t next = now_ns < flow->next_send_ns ? flow->next_send_ns : send_paced(flow, now_ns);
+    return next < probe_due(flow) ? next : probe_due(flow);
 }
 
 /* ---- Settling ---- */
@@ -239,11 +256,13 @@ static void settle(struct flow *flow, struct flow_unit *unit, uint32_t lost)
     unit->settled = true;
     uint64_t bytes = (uint64_t)unit->packets * flow->datagram_bytes;
     flow->inflight_bytes -= bytes;
-    if (flow->config.kind != FLOW_PETREL)
+    if (flow->config.kind != FLOW_PETREL || unit->interval == NO_INTERVAL)
         return;
-    struct flow_interval *interval = interval_at(flow, unit->interval);
     flow->acked_packets += unit->packets - lost;
     flow->lost_packets += lost;
+    if (unit->interval < flow->oldest_interval)
+        return; /* it was not waited for */
+    struct flow_interval *interval = interval_at(flow, unit->interval);
     interval->settled_packets += unit->packets;
     interval->report.delivered_packets += unit->packets - lost;
     interval->report.delivered_bytes += (uint64_t)(unit->packets - lost) * flow->datagram_bytes;
@@ -256,10 +275,13 @@ static void close_intervals(struct flow *flow, uint64_t now_ns)
     bool closed = false;
     while (flow->oldest_interval < flow->next_interval) {
         struct flow_interval *interval = interval_at(flow, flow->oldest_interval);
-        if (!interval->ended || interval->settled_packets < interval->report.sent_packets)
-            break;
         struct rate_interval *report = &interval->report;
+        bool settled = interval->settled_packets >= report->sent_packets;
+        uint64_t patience = 4 * flow->srtt_ns + flow_probe_timeout(flow);
+        if (!interval->ended || (!settled && now_ns < report->end_ns + patience))
+            break;
         report->settled_ns = now_ns;
+        report->outage |= !settled;
         if (interval->first_arrival_ns != 0 &&
             interval->last_arrival_ns > interval->first_arrival_ns)
             report->receiver_span_ns = interval->last_arrival_ns - interval->first_arrival_ns;
@@ -321,7 +343,9 @@ static uint64_t note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now
     flow->srtt_ns = flow->srtt_ns - flow->srtt_ns / 8 + rtt / 8;
     if (flow->config.kind != FLOW_PETREL)
         return rtt;
-    struct flow_interval *interval = interval_at(flow, unit->interval);
+    bool known = unit->interval != NO_INTERVAL && unit->interval >= flow->oldest_interval;
+    uint64_t id = known ? unit->interval : flow->oldest_interval;
+    struct flow_interval *interval = interval_at(flow, id);
     interval->rtt_sum_ns += rtt;
     interval->rtt_count++;
     if (interval->report.rtt_min_ns == 0 || rtt < interval->report.rtt_min_ns)
@@ -331,10 +355,10 @@ static uint64_t note_rtt(struct flow *flow, struct flow_unit *unit, uint64_t now
     return rtt;
 }
 
+/* After long silence the open intervals tell of an outage, not of the rate. */
 static void note_silence(struct flow *flow, uint64_t now_ns)
 {
-    uint64_t silence = now_ns - flow->last_ack_ns;
-    if (silence <= 2 * flow->srtt_ns + 2 * flow->ack_interval_ns)
+    if (now_ns - flow->last_ack_ns <= 2 * flow->srtt_ns + SILENCE_LEAST_NS)
         return;
     uint64_t limit = flow->oldest_interval + FLOW_INTERVALS;
     for (uint64_t id = flow->oldest_interval; id < flow->next_interval && id < limit; id++)

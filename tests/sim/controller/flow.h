@@ -33,6 +33,7 @@ struct flow_config {
     /* A fault of the offload: trains vanish between these times, until net/train_watch gives them
      * up; single packets (probes) arrive. */
     uint64_t vanish_from_ns, vanish_until_ns;
+    bool unwatched; /* ... without net/train_watch */
 };
 
 struct flow_unit {
@@ -72,7 +73,7 @@ struct flow {
     struct flow_unit *units;
     struct flow_interval intervals[FLOW_INTERVALS];
     uint64_t next_interval, oldest_interval;
-    uint64_t last_ack_ns, last_probe_ns, next_send_ns;
+    uint64_t last_ack_ns, last_probe_ns, last_sent_ns, next_send_ns;
     uint64_t srtt_ns, ack_interval_ns, spurious_packets;
     bool blocked, vanished; /* the last train */
     struct train_watch watch;

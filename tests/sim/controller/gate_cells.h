@@ -31,13 +31,18 @@ struct gate_cell {
     double peak_most;   /* sent in any RTT after event_s, of the rate */
     double jain;
     double rival_share; /* what the rival gets, of what it gets alone */
-    bool quick;         /* also in the short test */
-    /* Why the cell is known to fail; NULL: it must pass. A listed cell that passes fails the run,
-     * so that the list stays true. */
-    const char *miss;
 };
 
 extern const struct gate_cell gate_cells[];
 extern const unsigned gate_cell_count;
+
+/* gate_lists.c: the short test, and what is known to fail. */
+extern const char *const gate_quick[];
+extern const unsigned gate_quick_count;
+struct gate_miss {
+    const char *name, *limit;
+};
+extern const struct gate_miss gate_misses[];
+extern const unsigned gate_miss_count;
 
 #endif
