@@ -48,3 +48,12 @@ void answer_search_end(struct answer_search *search)
     keep_noise(search);
     search->length = 0;
 }
+
+bool answer_is_prompt(const char *line)
+{
+    size_t length = strlen(line);
+    while (length > 0 && line[length - 1] == ' ')
+        length--;
+    return length > 0 && line[length - 1] == ':' &&
+           (strstr(line, "assword") != NULL || strstr(line, "assphrase") != NULL);
+}

@@ -20,4 +20,7 @@ bool answer_search_take(struct answer_search *search, char byte);
 /* The output has ended: what came of a last line becomes noise, if there was none yet. */
 void answer_search_end(struct answer_search *search);
 
+/* Whether an unfinished line is one that asks for a password and waits for it. */
+bool answer_is_prompt(const char *line);
+
 #endif

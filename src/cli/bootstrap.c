@@ -172,8 +172,9 @@ bool bootstrap_read_start(struct bootstrap_start *start, const char *line, struc
 
 bool bootstrap_is_answer(const char *line)
 {
-    return strncmp(line, ANSWER, strlen(ANSWER)) == 0 ||
-           strncmp(line, FAILURE, strlen(FAILURE)) == 0;
+    if (strncmp(line, FAILURE, strlen(FAILURE)) == 0)
+        return true;
+    return strncmp(line, ANSWER, strlen(ANSWER)) == 0 && strstr(line, " port=") != NULL;
 }
 
 static bool read_error(const char *text, struct error *error)

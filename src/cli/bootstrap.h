@@ -50,7 +50,8 @@ bool bootstrap_read_start(struct bootstrap_start *start, const char *line, struc
 /* False also when the line is the far end's error: then that is the error. */
 bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, struct error *error);
 bool version_ranges_meet(struct version_range a, struct version_range b);
-/* True when the line is for us: an answer or an error, not a shell's banner. */
+/* True when the line is for us: an answer that speaks of a port, or an error; not a shell's banner,
+ * whatever it says. */
 bool bootstrap_is_answer(const char *line);
 
 #endif

@@ -121,7 +121,8 @@ static bool reach_remote(struct copy *copy, struct error *error)
     if (!may_send(copy, &cause))
         return error_set(error, cause.kind, "%s", cause.text);
     char said[1024];
-    if (!install_offer(&options->ssh, options->host, options->install, said, sizeof(said), error))
+    if (!install_offer(&options->ssh, options->host, cause.text, options->install, said,
+                       sizeof(said), error))
         return false;
     if (!options->quiet)
         report_line(copy->report, "%s", said);
@@ -139,9 +140,6 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .limit_bps = options->limit_bps,
                                  .policy = options->policy,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
-    if (!random_bytes(copy->start.secret, START_SECRET_SIZE, error) ||
-        !random_bytes(copy->start.session_id, SESSION_ID_SIZE, error))
-        return false;
     if (!reach_remote(copy, error))
         return false;
     if (copy->channel.addresses.count == 0)

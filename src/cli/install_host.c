@@ -10,10 +10,13 @@
 
 #include "base/units.h"
 #include "cli/install_answer.h"
-#include "cli/ssh_command.h"
+#include "cli/shell_words.h"
+#include "cli/ssh_reuse.h"
+#include "net/driver.h"
 #include "tree/display.h"
 
 #define END_NS (5 * NS_PER_S)
+#define STUCK_NS (5 * NS_PER_S)
 #define PIECE (64 * 1024)
 
 /* ---- what runs over there ---- */
@@ -63,6 +66,9 @@ struct conversation {
     struct ssh_channel channel;
     struct install_answer answer;
     struct install_result *result;
+    struct ssh_reuse reuse;
+    uint64_t start_ns;
+    size_t bytes;  /* that came */
     bool over;     /* all is said, for good or bad */
     bool sending;  /* "go" and the program are under way */
     size_t go_put; /* of "go\n" */
@@ -132,6 +138,7 @@ static bool listen_once(struct conversation *talk, struct error *error)
     if (got < 0)
         return errno == EINTR;
     bool good = got > 0;
+    talk->bytes += good ? (size_t)got : 0;
     for (ssize_t i = 0; i < got && good && !talk->over; i++) {
         if (install_answer_take(&talk->answer, bytes[i]))
             good = hear(talk, error);
@@ -158,11 +165,18 @@ static void send_some(struct conversation *talk)
         hang_up(talk);
 }
 
+/* A master that was there before and gives nothing: its path may be gone. */
+static bool is_stuck(const struct conversation *talk)
+{
+    return talk->reuse.was_up && talk->bytes == 0 && driver_now() > talk->start_ns + STUCK_NS;
+}
+
 static void converse(struct conversation *talk, struct error *error)
 {
     const volatile int *stop = talk->options->stop;
     bool good = true;
-    while (good && (stop == NULL || *stop == 0)) {
+    talk->start_ns = driver_now();
+    while (good && !is_stuck(talk) && (stop == NULL || *stop == 0)) {
         struct pollfd waits[] = {
             {.fd = talk->channel.from_remote, .events = POLLIN},
             {.fd = talk->sending ? talk->channel.to_remote : -1, .events = POLLOUT}};
@@ -180,37 +194,39 @@ static void converse(struct conversation *talk, struct error *error)
 
 static bool explain_end(const struct conversation *talk, int status, struct error *error)
 {
-    const char *host = talk->host;
+    const char *host = talk->host, *last = talk->channel.last_words;
+    char command[200];
+    ssh_command_text(command, sizeof(command), talk->options, host, "true");
     if (talk->answer.noise[0] != '\0')
         return error_set(error, ERROR_SSH,
-                         "%s cannot run what installs petrel, and said instead: %s; try: ssh %s sh "
-                         "-c true",
-                         host, talk->answer.noise, host);
+                         "%s cannot run what installs petrel, and said instead: %s; try: %s", host,
+                         talk->answer.noise, command);
     if (talk->result->path[0] != '\0')
         return error_set(
             error, ERROR_SSH,
             "the SSH session with %s ended before petrel was there; run the same again", host);
     if (status == 255)
-        return error_set(error, ERROR_SSH,
-                         "ssh could not start a session on %s (its own message stands above); try: "
-                         "ssh %s true",
-                         host, host);
-    return error_set(error, ERROR_SSH, "nothing came from %s (exit status %d); try: ssh %s uname",
-                     host, status, host);
+        return error_set(error, ERROR_SSH, "ssh could not start a session on %s%s%s%s; try: %s",
+                         host, last[0] != '\0' ? " (" : "", last, last[0] != '\0' ? ")" : "",
+                         command);
+    return error_set(error, ERROR_SSH, "nothing came from %s (exit status %d)%s%s; try: %s", host,
+                     status, last[0] != '\0' ? ": " : "", last, command);
 }
 
+/* A master connection that is there is used, but none is made: a program shrinks to a third, and a
+ * master would go on compressing. What -e names may know no such option. */
 static bool start(struct conversation *talk, const char *command, struct error *error)
 {
     struct ssh_words words;
     struct ssh_channel *channel = &talk->channel;
-    /* A program shrinks to a third; what -e names may know no such option. */
-    const char *compress = talk->options->command == NULL ? "-C" : NULL;
-    if (!ssh_words_build(&words, talk->options, talk->host, compress, error))
+    const char *first[] = {talk->options->command == NULL ? "-C" : NULL, talk->reuse.words[0],
+                           NULL};
+    *channel = (struct ssh_channel){.to_remote = -1, .from_remote = -1};
+    if (!ssh_words_build(&words, talk->options, talk->host, first, error))
         return false;
     bool good =
         ssh_words_add(&words, command) || error_set(error, ERROR_USAGE, "too many options for ssh");
-    good = good && ssh_spawn(&words, -1, false, &channel->pid, &channel->to_remote,
-                             &channel->from_remote, error);
+    good = good && ssh_channel_spawn(channel, &words, talk->reuse.on, error);
     ssh_words_release(&words);
     /* The far end may have something to say while it takes nothing. */
     if (good)
@@ -221,13 +237,24 @@ static bool start(struct conversation *talk, const char *command, struct error *
 static bool run(struct conversation *talk, const char *command, struct error *error)
 {
     struct error cause = {0};
+    struct ssh_facts facts;
     *talk->result = (struct install_result){0};
-    talk->channel = (struct ssh_channel){.to_remote = -1, .from_remote = -1};
-    if (!start(talk, command, error))
-        return false;
-    converse(talk, &cause);
-    hang_up(talk);
-    int status = ssh_close(&talk->channel, cause.kind == ERROR_INTERRUPTED ? 0 : END_NS);
+    ssh_facts(&facts, talk->options, talk->host);
+    ssh_reuse_plan(&talk->reuse, talk->options, &facts, false);
+    int status = -1;
+    for (bool again = true; again;) {
+        if (!start(talk, command, error))
+            return false;
+        converse(talk, &cause);
+        hang_up(talk);
+        again = is_stuck(talk);
+        status = ssh_close(&talk->channel, again || cause.kind == ERROR_INTERRUPTED ? 0 : END_NS);
+        if (again || (talk->reuse.was_up && talk->bytes == 0 && status == 255)) {
+            ssh_reuse_forget(&talk->reuse);
+            talk->reuse = (struct ssh_reuse){.on = false};
+            again = cause.kind == ERROR_NONE;
+        }
+    }
     if (cause.kind != ERROR_NONE)
         return error_set(error, cause.kind, "%s", cause.text);
     install_answer_end(&talk->answer);

@@ -8,64 +8,31 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "cli/shell_words.h"
 #include "cli/version.h"
 
 /* ---- texts ---- */
 
-struct text {
-    char *bytes;
-    size_t capacity, length;
-};
-
-static void add(struct text *text, const char *bytes, size_t size)
-{
-    if (size > text->capacity - 1 - text->length)
-        size = text->capacity - 1 - text->length;
-    memcpy(text->bytes + text->length, bytes, size);
-    text->length += size;
-    text->bytes[text->length] = '\0';
-}
-
-/* Quoted where a shell would not take it as it is. */
-static void add_word(struct text *text, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "@%+=:,./_-";
-    add(text, " ", 1);
-    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
-        add(text, word, strlen(word));
-        return;
-    }
-    add(text, "'", 1);
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            add(text, "'\\''", 4);
-        else
-            add(text, word, 1);
-    }
-    add(text, "'", 1);
-}
-
-static void add_option(struct text *text, const char *name, const char *value)
+static void add_option(struct shell_words *words, const char *name, const char *value)
 {
     if (value == NULL)
         return;
-    add_word(text, name);
-    add_word(text, value);
+    shell_words_add(words, name);
+    shell_words_add(words, value);
 }
 
 char *install_command_text(char *text, size_t capacity, const struct ssh_options *options,
                            const char *host)
 {
-    static const char start[] = "petrel install";
-    struct text out = {.bytes = text, .capacity = capacity};
-    add(&out, start, sizeof(start) - 1);
+    struct shell_words out = {.text = text, .capacity = capacity};
+    text[0] = '\0';
+    shell_words_text(&out, "petrel install");
     add_option(&out, "-P", options->port);
     add_option(&out, "-S", options->program);
     add_option(&out, "-e", options->command);
     for (size_t i = 0; i < options->passed.count; i++)
-        add_word(&out, options->passed.values[i]);
-    add_word(&out, host);
+        shell_words_add(&out, options->passed.values[i]);
+    shell_words_add(&out, host);
     return text;
 }
 
@@ -135,22 +102,20 @@ static bool ask(const struct ssh_options *options, const char *host, size_t size
     return yes;
 }
 
-bool install_offer(const struct ssh_options *options, const char *host, bool unasked, char *said,
-                   size_t capacity, struct error *error)
+bool install_offer(const struct ssh_options *options, const char *host, const char *missing,
+                   bool unasked, char *said, size_t capacity, struct error *error)
 {
     struct install_program program = {0};
     struct error cause = {0};
     if (!install_program_open(&program, &cause))
-        return error_set(error, ERROR_NO_REMOTE, "petrel is not installed on %s, and %s", host,
-                         cause.text);
+        return error_set(error, ERROR_NO_REMOTE, "%.220s; and %s", missing, cause.text);
     bool good = unasked || ask(options, host, program.size);
     if (!good && options->stop != NULL && *options->stop > 0)
         error_set(error, ERROR_INTERRUPTED, "interrupted");
     if (!good) {
-        char command[360];
-        error_set(error, ERROR_NO_REMOTE,
-                  "petrel is not installed on %s; send it there with: %s (or copy with --install)",
-                  host, install_command_text(command, sizeof(command), options, host));
+        char command[200];
+        error_set(error, ERROR_NO_REMOTE, "%.220s; send it there with: %s (or copy with --install)",
+                  missing, install_command_text(command, sizeof(command), options, host));
     }
     struct install_result result;
     good = good && install_send(options, host, &program, &result, error);

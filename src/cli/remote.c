@@ -1,6 +1,7 @@
 /* petrel remote: the far end of a copy. Started by ssh, told its secret on stdin, it answers with
  * one line on stdout and serves one session. It ends when the session ends, or 3 seconds after the
  * SSH channel did if by then nothing came from the client. */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +21,21 @@
 #include "tree/source.h"
 
 #define SECRET_LIFE_NS (60 * NS_PER_S)
+#define START_LINE_MS 10000 /* that it may be silent before its end */
 
 struct remote {
     struct bootstrap_start start;
     struct channel_watch watch;
 };
 
+/* The client has sent it before we were started: what ate it on its way brings no other. */
 static bool read_line(char *line, size_t capacity)
 {
     size_t length = 0;
     char byte;
-    while (length + 1 < capacity && read(STDIN_FILENO, &byte, 1) == 1) {
+    struct pollfd waits = {.fd = STDIN_FILENO, .events = POLLIN};
+    while (length + 1 < capacity && poll(&waits, 1, START_LINE_MS) > 0 &&
+           read(STDIN_FILENO, &byte, 1) == 1) {
         if (byte == '\n') {
             line[length] = '\0';
             return true;
@@ -145,7 +150,8 @@ int command_remote(int argc, char **argv)
     struct error error = {0};
     char line[BOOTSTRAP_LINE_MAX];
     if (!read_line(line, sizeof(line)))
-        error_set(&error, ERROR_PROTOCOL, "no start line came on stdin");
+        error_set(&error, ERROR_PROTOCOL,
+                  "no start line came on stdin; what is run before petrel there may have read it");
     else
         bootstrap_read_start(&remote.start, line, &error);
     wipe(line, sizeof(line));

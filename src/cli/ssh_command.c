@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/ssh_errors.h"
+
 extern char **environ;
 
 bool ssh_words_add(struct ssh_words *words, const char *word)
@@ -42,7 +44,7 @@ static bool add_split(struct ssh_words *words, const char *command)
 }
 
 bool ssh_words_build(struct ssh_words *words, const struct ssh_options *options, const char *host,
-                     const char *first_option, struct error *error)
+                     const char *const *first, struct error *error)
 {
     memset(words, 0, sizeof(*words));
     bool good = true;
@@ -52,8 +54,8 @@ bool ssh_words_build(struct ssh_words *words, const struct ssh_options *options,
         good = ssh_words_add(words, options->program != NULL ? options->program : "ssh");
     if (good && words->count == 0)
         return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
-    if (first_option != NULL)
-        good = good && ssh_words_add(words, first_option);
+    for (; first != NULL && *first != NULL; first++)
+        good = good && ssh_words_add(words, *first);
     if (options->port != NULL)
         good = good && ssh_words_add(words, "-p") && ssh_words_add(words, options->port);
     for (size_t i = 0; i < options->passed.count; i++)
@@ -93,8 +95,8 @@ static int spawn(const struct ssh_words *words, posix_spawn_file_actions_t *acti
     return failed;
 }
 
-bool ssh_spawn(const struct ssh_words *words, int input, bool silent, pid_t *pid, int *to,
-               int *from, struct error *error)
+bool ssh_spawn(const struct ssh_words *words, int input, int errors, pid_t *pid, int *to, int *from,
+               struct error *error)
 {
     int in[2] = {-1, -1}, out[2];
     if (input < 0 && !make_pipe(in, error))
@@ -108,7 +110,9 @@ bool ssh_spawn(const struct ssh_words *words, int input, bool silent, pid_t *pid
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, input >= 0 ? input : in[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    if (silent)
+    if (errors >= 0)
+        posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+    else
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     int failed = spawn(words, &actions, pid);
     posix_spawn_file_actions_destroy(&actions);
@@ -127,9 +131,25 @@ bool ssh_spawn(const struct ssh_words *words, int input, bool silent, pid_t *pid
     return true;
 }
 
+bool ssh_channel_spawn(struct ssh_channel *channel, const struct ssh_words *words, bool reuses,
+                       struct error *error)
+{
+    int to_errors;
+    channel->errors = ssh_errors_new(reuses, &to_errors, error);
+    if (channel->errors == NULL)
+        return false;
+    bool good = ssh_spawn(words, -1, to_errors, &channel->pid, &channel->to_remote,
+                          &channel->from_remote, error);
+    close(to_errors);
+    return good;
+}
+
+/* ---- ssh -G ---- */
+
+#define FACTS_MAX (64 * 1024)
+
 static void take_fact(struct ssh_facts *facts, char *line)
 {
-    line[strcspn(line, "\r\n")] = '\0';
     char *value = strchr(line, ' ');
     if (value == NULL)
         return;
@@ -141,6 +161,55 @@ static void take_fact(struct ssh_facts *facts, char *line)
         facts->jumped = true;
     else if (strcmp(line, "addressfamily") == 0)
         facts->family = strcmp(value, "inet") == 0 ? 4 : strcmp(value, "inet6") == 0 ? 6 : 0;
+    else if (strcmp(line, "controlpath") == 0 ||
+             (strcmp(line, "controlmaster") == 0 && strcmp(value, "false") != 0 &&
+              strcmp(value, "no") != 0))
+        facts->shares = true;
+}
+
+static size_t read_facts(int from, char *text, size_t capacity)
+{
+    size_t size = 0;
+    ssize_t got;
+    while (size < capacity &&
+           ((got = read(from, text + size, capacity - size)) > 0 || (got < 0 && errno == EINTR)))
+        size += got > 0 ? (size_t)got : 0;
+    return size;
+}
+
+static bool ask_facts(const struct ssh_options *options, const char *host, char *text, size_t *size)
+{
+    static const char *const first[] = {"-G", NULL};
+    struct ssh_words words;
+    if (options->command != NULL || !ssh_words_build(&words, options, host, first, NULL))
+        return false;
+    pid_t pid;
+    int to, from, raw = -1;
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool started = nothing >= 0 && ssh_spawn(&words, nothing, -1, &pid, &to, &from, NULL);
+    ssh_words_release(&words);
+    if (nothing >= 0)
+        close(nothing);
+    if (!started)
+        return false;
+    *size = read_facts(from, text, FACTS_MAX);
+    close(from);
+    while (waitpid(pid, &raw, 0) < 0 && errno == EINTR)
+        continue;
+    return raw == 0;
+}
+
+/* Whether somebody may be asked makes no other connection; Debian's ssh has that decide how often
+ * the server is asked for a sign of life, too. */
+static void cut_out_batch(char *text)
+{
+    static const char *const names[] = {"\nbatchmode ", "\nserveraliveinterval "};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *line = strstr(text, names[i]);
+        const char *next = line != NULL ? strchr(line + 1, '\n') : NULL;
+        if (next != NULL)
+            memmove(line, next, strlen(next) + 1);
+    }
 }
 
 void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host)
@@ -148,26 +217,15 @@ void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const
     memset(facts, 0, sizeof(*facts));
     const char *at = strrchr(host, '@');
     snprintf(facts->hostname, sizeof(facts->hostname), "%s", at != NULL ? at + 1 : host);
-    struct ssh_words words;
-    struct error error = {0};
-    if (options->command != NULL || !ssh_words_build(&words, options, host, "-G", &error))
-        return;
-    pid_t pid;
-    int to, from;
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    bool started = nothing >= 0 && ssh_spawn(&words, nothing, true, &pid, &to, &from, &error);
-    ssh_words_release(&words);
-    if (nothing >= 0)
-        close(nothing);
-    if (!started)
-        return;
-    FILE *answer = fdopen(from, "r");
-    char line[1024];
-    while (answer != NULL && fgets(line, sizeof(line), answer) != NULL)
-        take_fact(facts, line);
-    if (answer != NULL)
-        fclose(answer);
-    else
-        close(from);
-    waitpid(pid, NULL, 0);
+    char *text = malloc(FACTS_MAX + 1);
+    size_t size = 0;
+    if (text != NULL && ask_facts(options, host, text, &size)) {
+        text[size] = '\0';
+        cut_out_batch(text);
+        facts->known = sha256(text, strlen(text), facts->hash);
+        char *rest = text, *line;
+        while ((line = strsep(&rest, "\r\n")) != NULL)
+            take_fact(facts, line);
+    }
+    free(text);
 }

@@ -19,6 +19,10 @@
         {'6', NULL, OPTION_FLAG, SSH_FIELD(ipv6), NULL, "IPv6 only", NULL},                        \
         {'B', NULL, OPTION_FLAG, SSH_FIELD(batch), NULL, "never ask (ssh's BatchMode)", NULL},     \
         {'S', NULL, OPTION_TEXT, SSH_FIELD(program), "PROGRAM", "program to use for ssh", NULL},   \
+        {0,           "no-reuse",                                                                  \
+         OPTION_FLAG, SSH_FIELD(no_reuse),                                                         \
+         NULL,        "leave no ssh connection open for the next minute",                          \
+         NULL},                                                                                    \
     {                                                                                              \
         'e', "rsh", OPTION_TEXT, SSH_FIELD(command), "COMMAND",                                    \
             "command to use for ssh, as in rsync", NULL                                            \

@@ -1,7 +1,6 @@
 #include "cli/ssh_start.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,9 +9,8 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "cli/answer_search.h"
-#include "cli/ssh_command.h"
-#include "net/driver.h"
+#include "cli/ssh_answer.h"
+#include "cli/ssh_errors.h"
 #include "transport/limits.h"
 
 #define NAP_NS (5 * NS_PER_MS)
@@ -24,51 +22,13 @@
 #define REMOTE_SEARCH                                                                              \
     "exec sh -c 'PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/petrel:$PATH"                              \
     ":$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin\"; export PATH; "                  \
-    "command -v petrel >/dev/null 2>&1 || { echo PETREL-ERROR no-remote petrel is not installed "  \
-    "there; exit 127; }; exec petrel remote'"
-
-/* ---- the answer ---- */
-
-/* ssh itself fails with 255, a shell that finds no such command with 127 or 126. */
-static bool explain_end(int status, const struct ssh_options *options, const char *host,
-                        const struct answer_search *search, struct error *error)
-{
-    if (status == 255 && search->noise[0] == '\0')
-        return error_set(error, ERROR_SSH,
-                         "ssh could not start a session on %s (its own message stands above); try: "
-                         "ssh %s true",
-                         host, host);
-    if ((status == 127 || status == 126) && options->remote_petrel != NULL)
-        return error_set(error, ERROR_NO_REMOTE,
-                         "'%s' cannot be run on %s; look at --remote-petrel there",
-                         options->remote_petrel, host);
-    if (search->noise[0] != '\0')
-        return error_set(error, ERROR_NO_REMOTE,
-                         "petrel did not start on %s, which said instead: %s; try: ssh %s petrel "
-                         "version",
-                         host, search->noise, host);
-    return error_set(error, ERROR_NO_REMOTE,
-                     "petrel did not start on %s (exit status %d); try: ssh %s petrel version",
-                     host, status, host);
-}
+    "command -v petrel >/dev/null 2>&1 || { echo PETREL-ERROR no-remote no petrel for $(id -un)"   \
+    " in the PATH, ~/.cache/petrel, ~/.local/bin, ~/bin, /usr/local/bin, /opt/petrel/bin;"         \
+    " exit 127; }; exec petrel remote'"
 
 static int status_of(int raw)
 {
     return WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-}
-
-static bool check_version(const struct bootstrap_answer *answer, const char *host,
-                          struct error *error)
-{
-    const struct version_range own = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX};
-    if (version_ranges_meet(own, answer->protocol))
-        return true;
-    return error_set(
-        error, ERROR_VERSION,
-        "petrel %s on %s speaks protocol %u to %u, this petrel %u to %u; send this one there: "
-        "petrel install %s (or copy with --install)",
-        answer->version, host, answer->protocol.lowest, answer->protocol.highest, own.lowest,
-        own.highest, host);
 }
 
 static void close_end(int *fd)
@@ -100,72 +60,11 @@ int ssh_close(struct ssh_channel *channel, uint64_t wait_ns)
         waited_ns += NAP_NS;
     }
     close_end(&channel->from_remote);
+    if (channel->errors != NULL)
+        ssh_errors_last(channel->errors, channel->last_words, sizeof(channel->last_words));
+    ssh_errors_free(channel->errors);
+    channel->errors = NULL;
     return status;
-}
-
-static bool is_stopped(const struct ssh_options *options)
-{
-    return options->stop != NULL && *options->stop > 0;
-}
-
-/* How long a far end may say nothing at all (its user may be typing a password, which sshd itself
- * allows two minutes), how long it may go on about other things, and how much of them. */
-#define SILENT_NS (150 * NS_PER_S)
-#define CHATTER_NS (20 * NS_PER_S)
-#define CHATTER_BYTES (8u * 1024 * 1024)
-
-/* One byte of the far end's output: 1, or 0 at its end, at `until_ns` or when we are to stop. */
-static int read_byte(const struct ssh_channel *channel, const struct ssh_options *options,
-                     uint64_t until_ns, char *byte)
-{
-    struct pollfd waits = {.fd = channel->from_remote, .events = POLLIN};
-    while (!is_stopped(options) && driver_now() < until_ns) {
-        /* A signal may come just before the wait: so none is long. */
-        if (poll(&waits, 1, 100) <= 0)
-            continue;
-        ssize_t got = read(channel->from_remote, byte, 1);
-        if (got >= 0 || errno != EINTR)
-            return got == 1;
-    }
-    return 0;
-}
-
-/* Reads byte by byte: what follows the answer belongs to somebody else. */
-static bool read_answer(struct ssh_channel *channel, const struct ssh_options *options,
-                        const char *host, struct error *error)
-{
-    struct answer_search search = {.length = 0};
-    char byte;
-    size_t taken = 0;
-    uint64_t until_ns = driver_now() + SILENT_NS;
-    while (taken < CHATTER_BYTES && read_byte(channel, options, until_ns, &byte)) {
-        if (taken++ == 0)
-            until_ns = driver_now() + CHATTER_NS;
-        if (!answer_search_take(&search, byte))
-            continue;
-        struct error said = {0};
-        if (bootstrap_read_answer(&channel->answer, search.line, &said))
-            return check_version(&channel->answer, host, error);
-        channel->missing = said.kind == ERROR_NO_REMOTE;
-        return error_set(error, said.kind, "%s: %s", host, said.text);
-    }
-    answer_search_end(&search);
-    if (taken >= CHATTER_BYTES || driver_now() >= until_ns) {
-        ssh_close(channel, 0);
-        if (taken == 0)
-            return error_set(
-                error, ERROR_NO_REMOTE,
-                "%s said nothing for %u s: no petrel answered there; try: ssh %s petrel "
-                "version",
-                host, (unsigned)(SILENT_NS / NS_PER_S), host);
-        return error_set(error, ERROR_NO_REMOTE,
-                         "%s does not start petrel but goes on saying other things: %s", host,
-                         search.noise);
-    }
-    int status = ssh_close(channel, is_stopped(options) ? 0 : END_NS);
-    if (is_stopped(options))
-        return error_set(error, ERROR_INTERRUPTED, "interrupted");
-    return explain_end(status, options, host, &search, error);
 }
 
 static bool write_all(int fd, const char *bytes, size_t size)
@@ -199,46 +98,65 @@ static void collect_addresses(struct ssh_channel *channel, const struct ssh_opti
 /* ---- start and end ---- */
 
 static bool spawn_remote(struct ssh_channel *channel, const struct ssh_options *options,
-                         const char *host, struct error *error)
+                         const char *host, const struct ssh_reuse *reuse, struct error *error)
 {
     struct ssh_words words;
-    if (!ssh_words_build(&words, options, host, NULL, error))
+    if (!ssh_words_build(&words, options, host, reuse->words, error))
         return false;
     char command[512];
     const char *remote = REMOTE_SEARCH;
+    bool good = true;
     if (options->remote_petrel != NULL) {
-        if ((size_t)snprintf(command, sizeof(command), "%s remote", options->remote_petrel) >=
-            sizeof(command))
-            return error_set(error, ERROR_USAGE, "--remote-petrel is too long");
+        good = (size_t)snprintf(command, sizeof(command), "%s remote", options->remote_petrel) <
+                   sizeof(command) ||
+               error_set(error, ERROR_USAGE, "--remote-petrel is too long");
         remote = command;
     }
-    bool good =
-        ssh_words_add(&words, remote) || error_set(error, ERROR_USAGE, "too many options for ssh");
-    good = good && ssh_spawn(&words, -1, false, &channel->pid, &channel->to_remote,
-                             &channel->from_remote, error);
+    good = good && (ssh_words_add(&words, remote) ||
+                    error_set(error, ERROR_USAGE, "too many options for ssh"));
+    good = good && ssh_channel_spawn(channel, &words, reuse->on, error);
     ssh_words_release(&words);
     return good;
 }
 
-bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
-               const struct bootstrap_start *start, struct error *error)
+/* One connection, one secret: a far end that was given up may still have the last one. */
+static enum ssh_outcome try_once(struct ssh_channel *channel, const struct ssh_options *options,
+                                 const char *host, const struct ssh_reuse *reuse,
+                                 struct bootstrap_start *start, struct error *error)
 {
     *channel = (struct ssh_channel){.to_remote = -1, .from_remote = -1};
     char line[BOOTSTRAP_LINE_MAX];
+    if (!random_bytes(start->secret, START_SECRET_SIZE, error) ||
+        !random_bytes(start->session_id, SESSION_ID_SIZE, error))
+        return SSH_FAILED;
     size_t length = bootstrap_write_start(start, line, sizeof(line));
-    if (length == 0)
-        return error_set(error, ERROR_USAGE, "the start line is too long");
-    bool good = spawn_remote(channel, options, host, error);
-    if (good) {
-        struct ssh_facts facts;
+    bool good = length > 0 || error_set(error, ERROR_USAGE, "the start line is too long");
+    good = good && spawn_remote(channel, options, host, reuse, error);
+    if (good)
         write_all(channel->to_remote, line, length); /* a failure shows in the answer */
-        ssh_facts(&facts, options, host);
-        good = read_answer(channel, options, host, error);
-        if (good)
-            collect_addresses(channel, options, &facts);
-    }
     wipe(line, sizeof(line));
-    if (!good)
-        ssh_close(channel, NS_PER_S);
-    return good;
+    if (good)
+        return ssh_answer_wait(channel, options, host, reuse, error);
+    ssh_close(channel, NS_PER_S);
+    return SSH_FAILED;
+}
+
+bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
+               struct bootstrap_start *start, struct error *error)
+{
+    struct ssh_facts facts;
+    struct ssh_reuse reuse;
+    ssh_facts(&facts, options, host);
+    ssh_reuse_plan(&reuse, options, &facts, true);
+    struct error cause = {0};
+    enum ssh_outcome outcome = try_once(channel, options, host, &reuse, start, &cause);
+    if (outcome == SSH_STUCK) {
+        ssh_reuse_forget(&reuse);
+        error_clear(&cause);
+        outcome = try_once(channel, options, host, &reuse, start, &cause);
+    }
+    if (outcome != SSH_ANSWERED)
+        return error_set(error, cause.kind, "%s", cause.text);
+    collect_addresses(channel, options, &facts);
+    return true;
 }

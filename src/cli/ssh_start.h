@@ -20,9 +20,12 @@ struct ssh_options {
     struct option_list passed; /* further options for ssh, ready to pass on: "-i", "FILE", ... */
     const char *remote_petrel; /* --remote-petrel; NULL: petrel, searched in the usual places */
     bool ipv4, ipv6, batch;    /* -4, -6, -B: nobody is to be asked */
+    bool no_reuse;             /* --no-reuse: keep no master connection, use none of ours */
     uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
     const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */
 };
+
+struct ssh_errors;
 
 struct ssh_channel {
     pid_t pid;
@@ -31,13 +34,17 @@ struct ssh_channel {
     bool missing;                   /* searched for over there and not found */
     bool jumped;                    /* through a jump host or proxy command */
     struct far_addresses addresses; /* candidates for UDP, best first */
+    struct ssh_errors *errors;      /* what comes on stderr; NULL once closed */
+    char last_words[160];           /* after ssh_close: stderr's last line, "" if there was none */
 };
 
-/* Starts ssh, sends the start line and waits for the answer; as long as ssh waits for its user.
- * ERROR_SSH when ssh failed, ERROR_NO_REMOTE when petrel is not there, ERROR_VERSION,
- * ERROR_INTERRUPTED, or what the far end said. SIGPIPE has to be ignored (interrupt_watch). */
+/* Starts ssh, sends the start line and waits for the answer; as long as ssh waits for its user, and
+ * half a minute once the login is over. Draws the start's secret and session id, anew for each
+ * connection that is tried. ERROR_SSH when ssh failed, ERROR_NO_REMOTE when petrel is not there,
+ * ERROR_VERSION, ERROR_INTERRUPTED, or what the far end said. SIGPIPE has to be ignored
+ * (interrupt_watch). */
 bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
-               const struct bootstrap_start *start, struct error *error);
+               struct bootstrap_start *start, struct error *error);
 /* Closes the channel and waits for ssh, at most `wait_ns`, then ends it. Returns ssh's exit status,
  * -1 if there is none to tell: it had to be ended, or never ran. */
 int ssh_close(struct ssh_channel *channel, uint64_t wait_ns);

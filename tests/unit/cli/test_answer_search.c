@@ -61,6 +61,25 @@ static void test_long_lines(void **state)
     }
 }
 
+static void test_marks_in_noise(void **state)
+{
+    (void)state;
+    finds("PETREL-REMOTE version=1\n" ANSWER "\n");
+    finds("PETREL-REMOTE \377\nPETREL-ERROR\n" ANSWER "\n");
+}
+
+static void test_prompts(void **state)
+{
+    (void)state;
+    assert_true(answer_is_prompt("[sudo] password for ann: "));
+    assert_true(answer_is_prompt("Password:"));
+    assert_true(answer_is_prompt("Enter passphrase for key 'x':  "));
+    assert_false(answer_is_prompt(""));
+    assert_false(answer_is_prompt("   "));
+    assert_false(answer_is_prompt("Password: wrong"));
+    assert_false(answer_is_prompt("Last login:"));
+}
+
 static void test_noise(void **state)
 {
     (void)state;
@@ -99,6 +118,8 @@ int main(void)
         cmocka_unit_test(test_nothing_after_the_answer_is_taken),
         cmocka_unit_test(test_an_error_is_an_answer),
         cmocka_unit_test(test_long_lines),
+        cmocka_unit_test(test_marks_in_noise),
+        cmocka_unit_test(test_prompts),
         cmocka_unit_test(test_noise),
         cmocka_unit_test(test_cut_answers_are_none),
     };

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "cli/install_offer.h"
+#include "cli/shell_words.h"
 
 static void test_command(void **state)
 {
@@ -22,6 +23,27 @@ static void test_command(void **state)
     }
 }
 
+static void test_ssh_command(void **state)
+{
+    (void)state;
+    char text[256];
+    struct ssh_options options = {.program = NULL};
+    assert_string_equal(ssh_command_text(text, sizeof(text), &options, "u@host", "true"),
+                        "ssh u@host true");
+    const char *passed[] = {"-i", "it's", "-4"};
+    options = (struct ssh_options){
+        .port = "22", .program = "my ssh", .passed = {.values = passed, .count = 3}};
+    assert_string_equal(ssh_command_text(text, sizeof(text), &options, "h", "petrel version"),
+                        "'my ssh' -p 22 -i 'it'\\''s' -4 h petrel version");
+    options = (struct ssh_options){.command = "ssh -v"};
+    assert_string_equal(ssh_command_text(text, sizeof(text), &options, "h", "true"),
+                        "ssh -v h true");
+    for (size_t capacity = 1; capacity < 20; capacity++) {
+        ssh_command_text(text, capacity, &options, "h", "true");
+        assert_true(strlen(text) < capacity);
+    }
+}
+
 static void test_sentence(void **state)
 {
     (void)state;
@@ -38,6 +60,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_command),
+        cmocka_unit_test(test_ssh_command),
         cmocka_unit_test(test_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
