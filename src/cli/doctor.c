@@ -251,6 +251,7 @@ static void examine(struct doctor *doctor)
     bool started = measure_link_open(&doctor->link, &options->ssh, facts->host, facts->first_port,
                                      facts->last_port, &facts->start_error);
     facts->ssh_ns = doctor->link.ssh_ns;
+    facts->ssh_reused = doctor->link.channel.reused;
     facts->ping_ns = doctor->link.ping_ns;
     facts->jumped = doctor->link.channel.jumped;
     snprintf(facts->far_version, sizeof(facts->far_version), "%s",

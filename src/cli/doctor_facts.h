@@ -25,6 +25,7 @@ struct doctor_facts {
 
     /* SSH, and what answered there. */
     uint64_t ssh_ns, ping_ns;
+    bool ssh_reused;          /* a connection kept from before, so no login */
     struct error start_error; /* no petrel could be asked: nothing below is known but `near` */
     char far_version[32];
     bool jumped;

@@ -62,8 +62,9 @@ static void judge_ssh(const struct doctor_facts *facts, struct findings *finding
         finding_next(finding, "petrel needs a login that works: ssh %s true", facts->host);
         return;
     }
-    finding_say(finding, "%s until %s answered", time,
-                error->kind == ERROR_NONE ? "petrel there" : "a shell there");
+    finding_say(finding, "%s until %s answered%s", time,
+                error->kind == ERROR_NONE ? "petrel there" : "a shell there",
+                facts->ssh_reused ? ", by a connection that was kept open" : "");
     if (facts->ssh_ns >= SSH_SLOW_NS) {
         finding->verdict = VERDICT_SLOW;
         finding_next(finding,

@@ -120,6 +120,7 @@ static json_t *build(const struct doctor_facts *facts, const struct findings *fi
     put_findings(object, findings);
     put_rates(object, findings);
     json_object_set_new(object, "ssh_seconds", json_real((double)facts->ssh_ns / 1e9));
+    json_object_set_new(object, "ssh_reused", json_boolean(facts->ssh_reused));
     put_text(object, "far_version", facts->far_version);
     put_object(object, "near", measure_facts_fields, &facts->near);
     if (facts->has_far)

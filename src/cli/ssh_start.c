@@ -157,6 +157,7 @@ bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, c
     }
     if (outcome != SSH_ANSWERED)
         return error_set(error, cause.kind, "%s", cause.text);
+    channel->reused = reuse.was_up;
     collect_addresses(channel, options, &facts);
     return true;
 }

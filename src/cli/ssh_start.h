@@ -32,6 +32,7 @@ struct ssh_channel {
     int to_remote, from_remote; /* the far end's stdin and stdout; -1 when closed */
     struct bootstrap_answer answer;
     bool missing;                   /* searched for over there and not found */
+    bool reused;                    /* by a connection kept from before: no login */
     bool jumped;                    /* through a jump host or proxy command */
     struct far_addresses addresses; /* candidates for UDP, best first */
     struct ssh_errors *errors;      /* what comes on stderr; NULL once closed */

@@ -116,6 +116,17 @@ class Reuse(hosts.Case):
         self.assertEqual(self.socket(), path)
         self.assertEqual(len(self.masters()), 1)
 
+    def test_a_master_killed_in_mid_copy(self):
+        self.write("near/big", 8 << 20)
+        process = self.plain("-B", "--limit", "16Mbit", self.path("near/big"),
+                             self.remote("far/big"))
+        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+        for pid in self.masters():
+            os.kill(pid, signal.SIGKILL)
+        result = self.finish(process)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/big", "far/big")
+
     def test_a_socket_that_answers_with_nonsense(self):
         """And one that takes connections and says nothing, as a master whose path is gone."""
         self.arrives()
@@ -176,7 +187,7 @@ class Reuse(hosts.Case):
             self.assertNotIn("pipe:", os.readlink(f"/proc/{master}/fd/{number}")
                              if int(number) < 3 else "")
 
-    def test_the_masters_survives_an_interrupt(self):
+    def test_the_master_survives_an_interrupt(self):
         """Ctrl-C goes to all that run in the foreground: the master does not."""
         self.write("near/big", 8 << 20)
         process = self.plain("-B", "--limit", "2Mbit", self.path("near/big"),
