@@ -77,10 +77,13 @@ static bool explain_end(const struct wait *wait, int status, struct error *error
     const char *host = wait->host, *named = wait->options->remote_petrel;
     char said[SAID_MAX], command[200], version[128];
     what_it_said(wait, said);
+    const char *hidden =
+        wait->reuse->on && wait->reuse->jumped ? "; --no-reuse shows what the jump host says" : "";
     if (status == 255 && wait->search.noise[0] == '\0')
-        return error_set(error, ERROR_SSH, "ssh could not start a session on %s%s%.150s%s; try: %s",
-                         host, said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "",
-                         ssh_command_text(command, sizeof(command), wait->options, host, "true"));
+        return error_set(
+            error, ERROR_SSH, "ssh could not start a session on %s%s%.150s%s; try: %s%s", host,
+            said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "",
+            ssh_command_text(command, sizeof(command), wait->options, host, "true"), hidden);
     if (wants_password(said))
         return error_set(error, ERROR_NO_REMOTE,
                          "%s wants a password that nobody can type there: %s; allow sudo to run "

@@ -143,6 +143,7 @@ void ssh_reuse_plan(struct ssh_reuse *reuse, const struct ssh_options *options,
     if (!reuse->was_up && !creates)
         return;
     reuse->on = true;
+    reuse->jumped = facts->jumped;
     snprintf(reuse->path_option, sizeof(reuse->path_option), "-oControlPath=%s", reuse->path);
     reuse->words[0] = reuse->path_option;
     if (creates) {

@@ -16,6 +16,7 @@
 struct ssh_reuse {
     bool on;
     bool was_up; /* a master answered when this was planned */
+    bool jumped; /* through a jump host, whose ssh then says nothing on stderr */
     char path[SSH_REUSE_PATH_MAX];
     char path_option[SSH_REUSE_PATH_MAX + 16];
     const char *words[4]; /* options for ssh, ends with NULL; empty when not on */

@@ -106,7 +106,11 @@ static void report_range(struct error *error, uint16_t first_port, uint16_t last
     if (cause == 0)
         error_set(error, ERROR_IO, "this system has neither IPv4 nor IPv6");
     else if (cause == EADDRINUSE)
-        error_set(error, ERROR_IO, "all UDP ports from %u to %u are in use", first_port, last_port);
+        error_set(
+            error, ERROR_IO,
+            "all UDP ports from %u to %u are in use, and each copy takes one; wait, or name others "
+            "with --udp-ports",
+            first_port, last_port);
     else
         error_set_errno(error, cause, "cannot open a UDP port from %u to %u", first_port,
                         last_port);
