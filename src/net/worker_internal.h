@@ -19,8 +19,8 @@ struct worker_socket {
     unsigned lane;
     struct address last_from, last_local; /* of the last authenticated message */
     uint32_t drops;
-    uint64_t unanswered_ns; /* the first send since something was heard; 0: none */
-    uint64_t reopened_ns;
+    uint64_t reopened_ns; /* by a client that hears nothing, or whose sends are refused */
+    unsigned reopenings;  /* since something was heard */
 };
 
 struct worker_lane {

@@ -59,7 +59,7 @@ static bool route_message(struct worker *worker, const struct udp_message *messa
 
 static void note_genuine(struct worker_socket *socket, const struct udp_message *message)
 {
-    socket->unanswered_ns = 0;
+    socket->reopenings = 0;
     if (message->local.family == 0 || (address_equal(&socket->last_from, &message->from) &&
                                        address_equal(&socket->last_local, &message->local)))
         return;

@@ -3,8 +3,9 @@
 #include "net/worker_internal.h"
 
 #define TRAINS_A_TURN 16u /* of one lane before the others and the sockets are looked at again */
-#define UNANSWERED_NS (3 * NS_PER_S) /* sending into silence for that long: try a new port */
-#define REOPEN_NS NS_PER_S           /* between two tries when sends are refused */
+#define UNANSWERED_NS (300 * NS_PER_MS) /* and two probe timeouts in silence: try a new port */
+#define REOPEN_NS (300 * NS_PER_MS)     /* between two tries, doubling */
+#define REOPEN_DOUBLINGS 5u
 
 static struct worker_socket *socket_for(struct worker *worker, struct worker_lane *slot,
                                         const struct address *to)
@@ -23,7 +24,7 @@ static void reopen(struct worker_socket *socket, uint64_t now_ns)
 {
     struct worker *worker = socket->worker;
     socket->reopened_ns = now_ns;
-    socket->unanswered_ns = 0;
+    socket->reopenings += socket->reopenings < REOPEN_DOUBLINGS;
     loop_remove(worker->loop, udp_descriptor(socket->udp));
     if (udp_reopen(socket->udp, NULL))
         socket->drops = 0;
@@ -31,19 +32,39 @@ static void reopen(struct worker_socket *socket, uint64_t now_ns)
     socket->readable = true;
 }
 
-/* A client whose sends are refused or go unanswered for long may have changed networks: its socket
- * then clings to an address or a mapping that is gone. */
-static void consider_reopening(struct worker_socket *socket, uint64_t refused, uint64_t now_ns)
+/* A client whose sends are refused or go unanswered may have changed networks: its socket then
+ * clings to an address or a mapping that is gone. */
+static bool may_reopen(const struct worker_socket *socket, uint64_t now_ns)
 {
-    if (!socket->owned)
-        return;
+    return socket->owned && now_ns >= socket->reopened_ns + (REOPEN_NS << socket->reopenings);
+}
+
+static bool goes_unanswered(const struct worker_socket *socket, uint64_t now_ns)
+{
+    uint64_t since_ns = lane_unanswered_since(socket->worker->lanes[socket->lane].lane);
+    return since_ns != 0 && now_ns >= since_ns + UNANSWERED_NS;
+}
+
+static uint64_t refused_by(const struct worker_socket *socket)
+{
     struct udp_statistics statistics;
     udp_get_statistics(socket->udp, &statistics);
-    bool unroutable = statistics.refused > refused && now_ns - socket->reopened_ns > REOPEN_NS;
-    if (socket->unanswered_ns == 0)
-        socket->unanswered_ns = now_ns;
-    if (unroutable || now_ns - socket->unanswered_ns > UNANSWERED_NS)
+    return statistics.refused;
+}
+
+/* Trains to one socket; how many are finished with. What a socket refuses goes once more from a
+ * fresh one: it may hold the question that the peer's answer hangs on. */
+static unsigned send_on(struct worker_socket *socket, struct lane_train *const *trains,
+                        unsigned count, uint64_t now_ns)
+{
+    if (may_reopen(socket, now_ns) && goes_unanswered(socket, now_ns))
         reopen(socket, now_ns);
+    uint64_t refused = refused_by(socket);
+    unsigned finished = udp_send(socket->udp, trains, count, now_ns);
+    if (finished < count || refused_by(socket) == refused || !may_reopen(socket, now_ns))
+        return finished;
+    reopen(socket, now_ns);
+    return udp_send(socket->udp, trains, count, now_ns);
 }
 
 /* Hands waiting trains to the system. True when all are gone. */
@@ -54,11 +75,8 @@ static bool flush_trains(struct worker *worker, uint64_t now_ns)
         unsigned end = worker->train_at + 1;
         while (end < worker->train_count && worker->train_sockets[end] == socket)
             end++;
-        struct udp_statistics before;
-        udp_get_statistics(socket->udp, &before);
-        worker->train_at += udp_send(socket->udp, worker->trains + worker->train_at,
-                                     end - worker->train_at, now_ns);
-        consider_reopening(socket, before.refused, now_ns);
+        worker->train_at +=
+            send_on(socket, worker->trains + worker->train_at, end - worker->train_at, now_ns);
         if (worker->train_at < end) {
             worker->retry_ns = udp_retry_ns(socket->udp);
             if (worker->retry_ns == TIME_NEVER)

@@ -110,6 +110,11 @@ void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost)
     *lost = lane->counters.packets_lost;
 }
 
+uint64_t lane_unanswered_since(const struct lane *lane)
+{
+    return lane->probe_timeouts >= 2 ? lane->unanswered_ns : 0;
+}
+
 bool lane_has_commands(const struct lane *lane)
 {
     return !ring_is_empty(lane->down);

@@ -52,6 +52,8 @@ enum lane_kind lane_kind(const struct lane *lane);
 bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
 /* Packets of blocks: how many were acknowledged, and how many were taken for lost. */
 void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
+/* Since when at least two probe timeouts have passed without an answer; 0: not so. */
+uint64_t lane_unanswered_since(const struct lane *lane);
 /* For the simulator's invariants: bytes in flight and how many may be (0: no cap). */
 void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes);
 /* The rings to and from the session, for waking whoever waits at the other end. */

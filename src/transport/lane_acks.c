@@ -14,6 +14,8 @@
 #define PROBE_BACKOFF_MAX 6u
 #define PROBE_PERIOD_MAX NS_PER_S
 #define KEEPALIVE_NS (10 * NS_PER_S)
+#define LISTEN_NS (300 * NS_PER_MS)
+#define LISTEN_AGAIN_NS NS_PER_S
 #define SILENT_TIMEOUTS 3u
 
 /* ---- measurement intervals ---- */
@@ -409,13 +411,25 @@ bool lane_give_up(struct lane *lane)
 
 /* ---- the probe timer ---- */
 
+/* When a lane with nothing in flight says something after all. A client that only receives, behind
+ * a NAT that gave it another port or with another address, would else never be found again: what
+ * is sent to it goes astray, and it has nothing to answer. */
+static uint64_t keepalive_deadline(const struct lane *lane)
+{
+    if (!lane->client || lane->probes_mtu || !lane->joined)
+        return lane->last_sent_ns + KEEPALIVE_NS;
+    uint64_t first_ns = lane->counters.last_heard_ns + LISTEN_NS;
+    bool asked = lane->last_sent_ns >= first_ns;
+    return asked ? lane->last_sent_ns + LISTEN_AGAIN_NS : first_ns;
+}
+
 uint64_t lane_probe_deadline(const struct lane *lane)
 {
     if (lane->kind == LANE_STREAM)
         return TIME_NEVER;
     bool idle = lane->log.in_flight_packets == 0 && !lane->parked;
     if (idle && !lane->tuning.blocked)
-        return lane->last_sent_ns + KEEPALIVE_NS;
+        return keepalive_deadline(lane);
     unsigned backoff = idle ? lane->asks : lane->probe_timeouts;
     if (backoff > PROBE_BACKOFF_MAX)
         backoff = PROBE_BACKOFF_MAX;
@@ -451,7 +465,8 @@ void lane_on_probe_timeout(struct lane *lane)
         lane->asks += lane->tuning.blocked;
         return;
     }
-    lane->probe_timeouts++;
+    if (lane->probe_timeouts++ == 0)
+        lane->unanswered_ns = lane->last_eliciting_ns;
     lane->pings_due = 2;
     lane->last_eliciting_ns = lane->now_ns;
     if (lane->probe_timeouts <= 2 && ring_has_room(lane->up, 512)) {

@@ -104,6 +104,7 @@ struct lane {
     uint64_t last_spurious_ns;
     struct ack_point ack_point; /* the latest */
     unsigned probe_timeouts;    /* in a row */
+    uint64_t unanswered_ns;     /* when the packet was sent that the first of them missed */
     unsigned asks;              /* for credit or window, in a row, while nothing is in flight */
     struct lane_interval intervals[LANE_INTERVALS];
     unsigned interval_at;

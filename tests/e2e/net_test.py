@@ -9,8 +9,10 @@ Exits with 77 where namespaces cannot be made. Every test makes its own.
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -52,6 +54,109 @@ class Spaces:
         run("ip", "-n", space, *words)
 
 
+class Natted(Spaces):
+    """A third namespace between the two, which gives what the near one sends another port."""
+
+    def __init__(self):
+        super().__init__()
+        self.near, self.outer = f"ptrlnet{os.getpid()}n", self.near
+        run("ip", "netns", "add", self.near)
+        run("ip", "-n", self.near, "link", "add", "v0", "type", "veth", "peer", "name", "v1",
+            "netns", self.outer)
+        run("ip", "-n", self.near, "address", "add", "10.180.0.2/24", "dev", "v0")
+        run("ip", "-n", self.outer, "address", "add", "10.180.0.1/24", "dev", "v1")
+        run("ip", "-n", self.near, "link", "set", "v0", "up")
+        run("ip", "-n", self.outer, "link", "set", "v1", "up")
+        run("ip", "-n", self.near, "route", "add", "default", "via", "10.180.0.1")
+        run("ip", "netns", "exec", self.outer, "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
+        self.nft(self.outer, "add table ip t",
+                 "add chain ip t c { type nat hook postrouting priority 100 ; }",
+                 "add rule ip t c oifname v0 masquerade fully-random",
+                 # What belongs to no mapping of the inner host's is nobody's.
+                 "add chain ip t d { type filter hook input priority 0 ; }",
+                 "add rule ip t d meta l4proto udp drop")
+
+    def __exit__(self, *ignored):
+        super().__exit__()
+        run("ip", "netns", "del", self.outer)
+
+    def rebind(self, _):
+        """The NAT forgets its mappings, as it does when its address goes; the next get new ports.
+        """
+        run("ip", "-n", self.outer, "address", "del", NEAR4 + "/24", "dev", "v0")
+        run("ip", "-n", self.outer, "address", "add", NEAR4 + "/24", "dev", "v0")
+
+
+class Twofold(Spaces):
+    """A second pair of interfaces between the two, w0."""
+
+    def __init__(self):
+        super().__init__()
+        run("ip", "-n", self.near, "link", "add", "w0", "type", "veth", "peer", "name", "w0",
+            "netns", self.far)
+        for space, address in ((self.near, "10.181.0.1"), (self.far, "10.181.0.2")):
+            run("ip", "-n", space, "address", "add", address + "/24", "dev", "w0")
+            run("ip", "-n", space, "link", "set", "w0", "up")
+
+    def change_over(self):
+        """The near host's way to the far one is another interface now, with another address."""
+        run("ip", "-n", self.near, "route", "add", FAR4 + "/32", "via", "10.181.0.2", "dev", "w0")
+
+    def unplug(self, _):
+        run("ip", "-n", self.near, "link", "set", "v0", "down")
+        self.change_over()
+
+    def fall_silent(self, _):
+        """Like a radio out of reach: the interface stays up, and nothing passes."""
+        for space in (self.near, self.far):
+            self.nft(space, "add table netdev t",
+                     "add chain netdev t c { type filter hook ingress device v0 priority 0 ; }",
+                     "add rule netdev t c drop")
+        self.change_over()
+
+
+class Traffic:
+    """What comes in at a namespace's interfaces, sampled."""
+
+    STEP = 0.02
+
+    def __init__(self, space):
+        self.process = subprocess.Popen(
+            ["ip", "netns", "exec", space, sys.executable, "-c", f"""
+import time
+while True:
+    with open("/proc/net/dev") as file:
+        lines = [line.split() for line in file if line.split()[0] in ("v0:", "w0:")]
+    print(time.monotonic(), sum(int(line[1]) for line in lines), flush=True)
+    time.sleep({self.STEP})
+"""], stdout=subprocess.PIPE, text=True)
+        self.samples = []
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            at, count = line.split()
+            self.samples.append((float(at), int(count)))
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+        self.process.stdout.close()
+
+    def gap(self, begin, mbit):
+        """How long after `begin` it took until this rate was met again for a tenth of a second."""
+        later = [sample for sample in self.samples if sample[0] >= begin]
+        for index, (at, count) in enumerate(later):
+            for end, more in later[index:]:
+                if end - at >= 0.1:
+                    if (more - count) * 8 / (end - at) >= mbit * 1e6:
+                        return at - begin
+                    break
+        return float("inf")
+
+
 class Copy:
     """A copy from the near end to the far end, in the background."""
 
@@ -75,6 +180,11 @@ class Copy:
         if self.client.returncode != 0 or self.server.returncode != 0:
             raise AssertionError(f"client: {err}server: {server_err}")
         return json.loads(out.splitlines()[-1]), json.loads(rest.splitlines()[-1])
+
+    def kill(self):
+        for one in (self.client, self.server):
+            if one.poll() is None:
+                one.kill()
 
     def fail(self, timeout=60):
         _, err = self.client.communicate(timeout=timeout)
@@ -161,25 +271,64 @@ class Net(unittest.TestCase):
             error = Copy(spaces, "192.0.2.1", client=["--size", "1M", "--timeout", "1s"]).fail()
             self.assertIn("Network is unreachable", error)
 
+    def goes_on(self, spaces, event, receive, seconds=4):
+        """The data flows again soon after what `event` does in the middle of a copy. (Within a
+        second, that is; a loaded machine may take longer.)"""
+        ways = (["--receive"], ["--send", "--size", "25M", "--limit", "100Mbit"]) if receive \
+            else (["--size", "25M", "--limit", "100Mbit"], [])
+        copy = Copy(spaces, client=ways[0], server=ways[1])
+        copy.wait_until_started()
+        traffic = Traffic(spaces.near if receive else spaces.far)
+        try:
+            time.sleep(0.7)
+            event(copy)
+            at = time.monotonic()
+            ends = copy.finish()
+        finally:
+            copy.kill()
+            traffic.stop()
+        self.good(reversed(ends) if receive else ends)
+        gap = traffic.gap(at, 50)
+        print(f"{self.id().split('.')[-1]}{' (pull)' if receive else ''}: on after {gap:.2f} s")
+        self.assertLess(gap, seconds)
+
+    def test_a_nat_gives_another_port(self):
+        for receive in (False, True):
+            with Natted() as spaces:
+                self.goes_on(spaces, spaces.rebind, receive)
+
     def test_the_client_moves_to_another_address(self):
-        with Spaces() as spaces:
-            copy = Copy(spaces, client=["--size", "100M", "--limit", "200Mbit"])
-            copy.wait_until_started()
-            time.sleep(1)
+        def move(_):
             spaces.ip(spaces.near, "address", "add", "10.179.0.9/24", "dev", "v0")
             spaces.ip(spaces.near, "address", "del", NEAR4 + "/24", "dev", "v0")
             spaces.ip(spaces.near, "address", "replace", "10.179.0.9/24", "dev", "v0")
-            self.good(copy.finish())
+        for receive in (False, True):
+            with Spaces() as spaces:
+                self.goes_on(spaces, move, receive)
+
+    def test_the_client_moves_to_another_interface(self):
+        for event, receive in (("unplug", False), ("fall_silent", True)):
+            with Twofold() as spaces:
+                self.goes_on(spaces, getattr(spaces, event), receive)
 
     def test_the_link_is_gone_for_a_while(self):
-        with Spaces() as spaces:
-            copy = Copy(spaces, client=["--size", "100M", "--limit", "200Mbit"])
-            copy.wait_until_started()
-            time.sleep(1)
+        def cut(_):
             spaces.ip(spaces.near, "link", "set", "v0", "down")
-            time.sleep(4)
+            time.sleep(3)
             spaces.ip(spaces.near, "link", "set", "v0", "up")
-            self.good(copy.finish())
+        for receive in (False, True):
+            with Spaces() as spaces:
+                self.goes_on(spaces, cut, receive)
+
+    def test_both_ends_sleep(self):
+        def sleep(copy):
+            for number in (signal.SIGSTOP, signal.SIGCONT):
+                for end in (copy.client, copy.server):
+                    end.send_signal(number)
+                if number == signal.SIGSTOP:
+                    time.sleep(10)
+        with Spaces() as spaces:
+            self.goes_on(spaces, sleep, False)
 
     def test_a_lost_peer_is_noticed(self):
         with Spaces() as spaces:

@@ -14,6 +14,16 @@ static void port_change_pull(struct sim_case *c)
     sim_case_act(c, 600 * MS, SIM_REBIND_PORT, RECEIVER, 0);
 }
 
+/* None of the acks gets through that would tell the new port: the client has to speak up. */
+static void port_change_unheard(struct sim_case *c)
+{
+    port_change_pull(c);
+    sim_link_change(&c->world.links[1], 590 * MS, SIM_CHANGE_UP, 0);
+    sim_link_change(&c->world.links[1], 800 * MS, SIM_CHANGE_UP, 1);
+    c->world.good_from_ns = 800 * MS;
+    c->world.stall_ns = 1 * S;
+}
+
 static void address_change(struct sim_case *c)
 {
     sim_case_act(c, 600 * MS, SIM_CHANGE_ADDRESS, SENDER, 0);
@@ -280,6 +290,7 @@ static void late_wakes(struct sim_case *c)
 const struct scenario session_scenarios[] = {
     {"port-change", 100 * MBIT, 40 * MS, 0, 0, 55, port_change, NULL},
     {"port-change-pull", 100 * MBIT, 40 * MS, 0, 0, 40, port_change_pull, NULL},
+    {"port-change-unheard", 100 * MBIT, 40 * MS, 0, 0, 40, port_change_unheard, NULL},
     {"address-change", 100 * MBIT, 40 * MS, 0, 0, 40, address_change, NULL},
     {"address-change-pull", 100 * MBIT, 40 * MS, 0, 0, 30, address_change_pull, NULL},
     {"changes-and-loss", 100 * MBIT, 40 * MS, 0, 0, 20, changes_and_loss, NULL},
