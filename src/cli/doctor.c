@@ -11,9 +11,7 @@
 #include "cli/exit_code.h"
 #include "cli/interrupt.h"
 #include "cli/measure_link.h"
-#include "cli/operand.h"
-#include "cli/port_range.h"
-#include "cli/ssh_option_rows.h"
+#include "cli/measure_options.h"
 #include "cli/test_hook.h"
 #include "net/udp.h"
 
@@ -27,13 +25,9 @@
 #define MTU_PROBED_MOST 9216u
 
 struct doctor_options {
-    struct ssh_options ssh;
-    struct operand host;
-    uint16_t first_port, last_port;
-    uint64_t time_ns; /* of each session; 0: as the round trip wants it */
-    const char *source, *destination, *json;
-    unsigned lanes;
-    bool no_disk, help;
+    struct measure_options common;
+    const char *source, *destination;
+    bool no_disk;
 };
 
 struct doctor {
@@ -42,66 +36,17 @@ struct doctor {
     struct doctor_facts facts;
 };
 
-/* ---- options ---- */
-
-static bool parse_ports(void *target, const char *value, struct error *error)
-{
-    struct doctor_options *options = target;
-    return port_range_parse(value, &options->first_port, &options->last_port) ||
-           error_set(error, ERROR_USAGE,
-                     "--udp-ports takes a port or a range such as 60000-61000, not %s", value);
-}
-
-static bool parse_seconds(void *target, const char *value, struct error *error)
-{
-    struct doctor_options *options = target;
-    struct error cause = {0};
-    return (parse_time(value, &options->time_ns, &cause) && options->time_ns >= NS_PER_S / 10 &&
-            options->time_ns <= 60 * NS_PER_S) ||
-           error_set(error, ERROR_USAGE, "--time is 100ms to 60s, such as 5s, not %s", value);
-}
-
-_Static_assert(offsetof(struct doctor_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
+_Static_assert(offsetof(struct doctor_options, common) == 0, "as MEASURE_OPTION_ROWS has it");
 #define OPTION_OF(name) offsetof(struct doctor_options, name)
 
 static const struct option table[] = {
-    SSH_OPTION_ROWS,
-    {0, "remote-petrel", OPTION_TEXT, OPTION_OF(ssh.remote_petrel), "COMMAND",
-     "how to run petrel over there", NULL},
-    {0, "udp-ports", OPTION_CUSTOM, 0, "A-B", "UDP ports over there (60000-61000)", parse_ports},
-    {0, "time", OPTION_CUSTOM, 0, "TIME", "of each of the two transfers (2s to 10s)",
-     parse_seconds},
+    MEASURE_OPTION_ROWS("of each of the two transfers (2s to 10s)"),
     {0, "source", OPTION_TEXT, OPTION_OF(source), "PATH", "what a copy would read here (.)", NULL},
     {0, "destination", OPTION_TEXT, OPTION_OF(destination), "PATH",
      "where a copy would write there (the home directory)", NULL},
     {0, "no-disk", OPTION_FLAG, OPTION_OF(no_disk), NULL, "leave the disks alone", NULL},
-    {0, "json", OPTION_OPTIONAL, OPTION_OF(json), "FILE", "one JSON object, to stdout or FILE",
-     NULL},
-    {'h', "help", OPTION_FLAG, OPTION_OF(help), NULL, "print this help", NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
-
-static bool parse_options(struct doctor_options *options, int argc, char **argv,
-                          struct error *error)
-{
-    *options = (struct doctor_options){
-        .first_port = PORTS_FIRST, .last_port = PORTS_LAST, .source = ".", .destination = ""};
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    size_t count = 0;
-    if (words == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for operands");
-    bool good = options_parse(table, argc, argv, options, words, &count, error);
-    if (good && !options->help) {
-        good = count == 1 || error_set(error, ERROR_USAGE,
-                                       "petrel doctor takes one host: petrel doctor [user@]host");
-        good = good && operand_parse_host(&options->host, words[0], error) &&
-               ssh_options_finish(&options->ssh, error);
-        if (good && options->host.port != NULL)
-            options->ssh.port = options->host.port;
-    }
-    free(words);
-    return good;
-}
 
 /* ---- what is asked of the far end ---- */
 
@@ -165,7 +110,7 @@ static void probe_sizes(struct udp_prober *prober, struct doctor_facts *facts,
 
 static unsigned loss_packets(const struct doctor *doctor)
 {
-    uint64_t time_ns = doctor->options.time_ns;
+    uint64_t time_ns = doctor->options.common.time_ns;
     if (time_ns == 0 || time_ns >= TIME_LEAST_NS)
         return LOSS_PACKETS;
     unsigned count = (unsigned)(LOSS_PACKETS * time_ns / TIME_LEAST_NS);
@@ -175,7 +120,8 @@ static unsigned loss_packets(const struct doctor *doctor)
 static void run_probes(struct doctor *doctor, const uint8_t token[ECHO_TOKEN_SIZE])
 {
     struct doctor_facts *facts = &doctor->facts;
-    struct udp_prober prober = {.rtt_ns = doctor->link.ping_ns, .stop = doctor->options.ssh.stop};
+    struct udp_prober prober = {.rtt_ns = doctor->link.ping_ns,
+                                .stop = doctor->options.common.ssh.stop};
     memcpy(prober.token, token, sizeof(prober.token));
     udp_probe_ports(&prober, &facts->echo.opened, facts->targets, facts->target_count);
     choose_target(facts);
@@ -213,8 +159,8 @@ static bool look_at_udp(struct doctor *doctor)
 
 static uint64_t session_time(const struct doctor *doctor)
 {
-    if (doctor->options.time_ns != 0)
-        return doctor->options.time_ns;
+    if (doctor->options.common.time_ns != 0)
+        return doctor->options.common.time_ns;
     uint64_t time_ns = TIME_RTTS * doctor->facts.loss.rtt_mean_ns;
     return time_ns < TIME_LEAST_NS  ? TIME_LEAST_NS
            : time_ns > TIME_MOST_NS ? TIME_MOST_NS
@@ -248,8 +194,8 @@ static void examine(struct doctor *doctor)
 {
     struct doctor_facts *facts = &doctor->facts;
     const struct doctor_options *options = &doctor->options;
-    bool started = measure_link_open(&doctor->link, &options->ssh, facts->host, facts->first_port,
-                                     facts->last_port, &facts->start_error);
+    bool started = measure_link_open(&doctor->link, &options->common.ssh, facts->host,
+                                     facts->first_port, facts->last_port, &facts->start_error);
     facts->ssh_ns = doctor->link.ssh_ns;
     facts->ssh_reused = doctor->link.channel.reused;
     facts->ping_ns = doctor->link.ping_ns;
@@ -272,9 +218,9 @@ static int report(struct doctor *doctor)
     struct error error = {0};
     doctor_judge(&doctor->facts, &findings);
     int code = findings_exit_code(&findings);
-    if (doctor->options.ssh.stop != NULL && *doctor->options.ssh.stop > 0)
+    if (doctor->options.common.ssh.stop != NULL && *doctor->options.common.ssh.stop > 0)
         code = EXIT_INTERRUPTED;
-    const char *json = doctor->options.json;
+    const char *json = doctor->options.common.json;
     if (json != NULL && !doctor_print_json(&doctor->facts, &findings, code, json, &error)) {
         fprintf(stderr, "petrel: %s\n", error.text);
         return exit_code_of(error.kind);
@@ -287,29 +233,26 @@ static int report(struct doctor *doctor)
 int command_doctor(int argc, char **argv)
 {
     struct doctor *doctor = calloc(1, sizeof(*doctor));
-    struct error error = {0};
-    int code = EXIT_OK;
-    if (doctor == NULL || !parse_options(&doctor->options, argc, argv, &error)) {
-        fprintf(stderr, "petrel: %s\n", doctor != NULL ? error.text : "no memory");
-        free(doctor);
-        return EXIT_USAGE;
+    if (doctor == NULL) {
+        fputs("petrel: no memory\n", stderr);
+        return EXIT_MEMORY;
     }
-    if (doctor->options.help) {
-        printf("petrel doctor [OPTION...] [user@]host\n\nOptions:\n");
-        options_print_help(table);
-    } else {
+    struct measure_options *options = &doctor->options.common;
+    int code;
+    doctor->options.source = ".";
+    doctor->options.destination = "";
+    if (measure_options_parse(options, table, argc, argv, &code)) {
         test_hook_measure();
-        doctor->options.ssh.stop = interrupt_watch();
-        doctor->facts.host = doctor->options.host.host;
-        doctor->facts.first_port = doctor->options.first_port;
-        doctor->facts.last_port = doctor->options.last_port;
+        options->ssh.stop = interrupt_watch();
+        doctor->facts.host = options->host.host;
+        doctor->facts.first_port = options->first_port;
+        doctor->facts.last_port = options->last_port;
         doctor->facts.chosen = -1;
         examine(doctor);
         measure_link_close(&doctor->link);
         code = report(doctor);
     }
-    operand_release(&doctor->options.host);
-    ssh_options_release(&doctor->options.ssh);
+    measure_options_release(options);
     free(doctor);
     return code;
 }

@@ -1,9 +1,8 @@
 #include "cli/doctor_print.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "cli/json_report.h"
 #include "tree/display.h"
 
 #define NAME_COLUMN 26
@@ -24,20 +23,6 @@ void doctor_print(const struct findings *findings)
 
 /* ---- JSON ---- */
 
-static void put_text(json_t *object, const char *name, const char *text)
-{
-    const struct field fields[] = {{name, FIELD_TEXT, 0, 0, 0}, FIELDS_END};
-    fields_write(object, fields, text != NULL ? text : "");
-}
-
-static void put_object(json_t *object, const char *name, const struct field *table,
-                       const void *from)
-{
-    json_t *inner = json_object();
-    fields_write(inner, table, from);
-    json_object_set_new(object, name, inner);
-}
-
 static void put_run(json_t *object, const char *name, const struct doctor_run *run)
 {
     json_t *inner = json_object();
@@ -46,9 +31,9 @@ static void put_run(json_t *object, const char *name, const struct doctor_run *r
         return;
     }
     if (run->error.kind != ERROR_NONE)
-        put_text(inner, "error", run->error.text);
-    put_object(inner, "sender", session_figures_fields, &run->sender);
-    put_object(inner, "receiver", session_figures_fields, &run->receiver);
+        json_report_text(inner, "error", run->error.text);
+    json_report_object(inner, "sender", session_figures_fields, &run->sender);
+    json_report_object(inner, "receiver", session_figures_fields, &run->receiver);
     json_object_set_new(object, name, inner);
 }
 
@@ -58,10 +43,10 @@ static void put_findings(json_t *object, const struct findings *findings)
     for (unsigned i = 0; i < findings->count; i++) {
         const struct finding *finding = &findings->list[i];
         json_t *one = json_object();
-        put_text(one, "name", finding->name);
-        put_text(one, "verdict", verdict_names[finding->verdict]);
-        put_text(one, "text", finding->text);
-        put_text(one, "next", finding->next);
+        json_report_text(one, "name", finding->name);
+        json_report_text(one, "verdict", verdict_names[finding->verdict]);
+        json_report_text(one, "text", finding->text);
+        json_report_text(one, "next", finding->next);
         json_array_append_new(list, one);
     }
     json_object_set_new(object, "findings", list);
@@ -76,7 +61,8 @@ static void put_targets(json_t *object, const struct doctor_facts *facts)
         static const struct field fields[] = {
             FIELD_AS("answered", struct probe_target, answered, FIELD_PORTS, 0), FIELDS_END};
         json_t *one = json_object();
-        put_text(one, "address", address_format(address, sizeof(address), &target->address));
+        json_report_text(one, "address",
+                         address_format(address, sizeof(address), &target->address));
         fields_write(one, fields, target);
         json_object_set_new(one, "local_errno", json_integer(target->refusal.local_errno));
         json_object_set_new(one, "icmp_errno", json_integer(target->refusal.icmp_errno));
@@ -106,8 +92,8 @@ static void put_rates(json_t *object, const struct findings *findings)
                         json_integer((json_int_t)findings->expected_to_bps));
     json_object_set_new(object, "expected_from_bps",
                         json_integer((json_int_t)findings->expected_from_bps));
-    put_text(object, "limit_to", findings->limit_to);
-    put_text(object, "limit_from", findings->limit_from);
+    json_report_text(object, "limit_to", findings->limit_to);
+    json_report_text(object, "limit_from", findings->limit_from);
 }
 
 static json_t *build(const struct doctor_facts *facts, const struct findings *findings,
@@ -115,16 +101,16 @@ static json_t *build(const struct doctor_facts *facts, const struct findings *fi
 {
     json_t *object = json_object();
     json_object_set_new(object, "schema", json_integer(1));
-    put_text(object, "host", facts->host);
+    json_report_text(object, "host", facts->host);
     json_object_set_new(object, "exit_code", json_integer(exit_code));
     put_findings(object, findings);
     put_rates(object, findings);
     json_object_set_new(object, "ssh_seconds", json_real((double)facts->ssh_ns / 1e9));
     json_object_set_new(object, "ssh_reused", json_boolean(facts->ssh_reused));
-    put_text(object, "far_version", facts->far_version);
-    put_object(object, "near", measure_facts_fields, &facts->near);
+    json_report_text(object, "far_version", facts->far_version);
+    json_report_object(object, "near", measure_facts_fields, &facts->near);
     if (facts->has_far)
-        put_object(object, "far", measure_facts_fields, &facts->far);
+        json_report_object(object, "far", measure_facts_fields, &facts->far);
     put_targets(object, facts);
     if (facts->chosen >= 0)
         put_probes(object, facts);
@@ -132,26 +118,14 @@ static json_t *build(const struct doctor_facts *facts, const struct findings *fi
     put_run(object, "from", &facts->from);
     put_run(object, "through_ssh", &facts->through_ssh);
     if (facts->source.tried)
-        put_object(object, "source", measure_disk_fields, &facts->source.speed);
+        json_report_object(object, "source", measure_disk_fields, &facts->source.speed);
     if (facts->destination.tried)
-        put_object(object, "destination", measure_disk_fields, &facts->destination.speed);
+        json_report_object(object, "destination", measure_disk_fields, &facts->destination.speed);
     return object;
 }
 
 bool doctor_print_json(const struct doctor_facts *facts, const struct findings *findings,
                        int exit_code, const char *file, struct error *error)
 {
-    FILE *out = file[0] != '\0' ? fopen(file, "we") : stdout;
-    if (out == NULL)
-        return error_set_errno(error, errno, "cannot write %s", file);
-    json_t *object = build(facts, findings, exit_code);
-    json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-    json_decref(object);
-    fputc('\n', out);
-    bool good = fflush(out) == 0 && !ferror(out);
-    if (!good)
-        error_set_errno(error, errno, "cannot write %s", file[0] != '\0' ? file : "to stdout");
-    if (out != stdout)
-        fclose(out);
-    return good;
+    return json_report_write(build(facts, findings, exit_code), file, error);
 }

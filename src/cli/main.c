@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"install", command_install, "send petrel to a host that has none: petrel install [user@]host"},
     {"uninstall", command_uninstall, "remove it from there"},
     {"doctor", command_doctor, "look at the path to a host and say what holds it up"},
+    {"bench", command_bench, "measure petrel and TCP on the path to a host, memory to memory"},
     {"help", command_help, "this text"},
     {"version", command_version, "print the version"},
     {"remote", command_remote, NULL},

@@ -6,11 +6,11 @@
 #include "base/units.h"
 
 #define BUFFER_MOST (UINT64_C(256) << 20)
-#define BUFFER_SHORT (UINT64_C(32) << 20)
+#define BUFFER_SHORT (UINT64_C(16) << 20)
 #define BUFFER_LONG_NS (5 * NS_PER_S)
 #define POOL_FIRST 32u /* as a copy's receiver */
 #define POOL_MOST 256u
-#define OPEN_NS (10 * NS_PER_S)
+#define OPEN_NS (6 * NS_PER_S)
 #define IDLE_NS (10 * NS_PER_S) /* a measurement is no copy: it need not outlive an outage */
 
 /* No more memory than is sent, and little for a short look. */

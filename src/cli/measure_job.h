@@ -9,7 +9,7 @@
  * the other role. */
 void measure_job_prepare(struct session_run *run, const struct measure_request *request,
                          bool client);
-/* With a path in the request: opens the file that the receiving far end writes to. */
+/* With a path in the request: opens the file that the receiving end writes to, if that is ours. */
 bool measure_job_open_disk(struct session_run *run, const struct measure_request *request,
                            struct error *error);
 void measure_job_release(struct session_run *run);

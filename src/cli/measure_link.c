@@ -141,6 +141,9 @@ static void run_near(struct measure_link *link, const struct measure_request *re
 {
     struct session_run run;
     measure_job_prepare(&run, request, true);
+    memset(outcome, 0, sizeof(*outcome));
+    if (!measure_job_open_disk(&run, request, &outcome->error))
+        return;
     run.driver.stop = link->ssh->stop;
     run.driver.rtt_ns = 0;
     if (request->stream) {

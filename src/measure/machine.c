@@ -14,7 +14,7 @@
 #include "net/driver.h"
 #include "net/udp.h"
 
-#define MEASURE_NS (100 * NS_PER_MS)
+#define MEASURE_NS (60 * NS_PER_MS)
 #define SEALED_BYTES 1400u
 #define SEALS_A_TURN 64u
 

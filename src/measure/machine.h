@@ -1,5 +1,5 @@
 /* What this machine brings to a transfer: processor, sealing and hashing speed, socket buffers,
- * offload. Measured on the calling thread, for about a quarter of a second. */
+ * offload. Measured on the calling thread, for about an eighth of a second. */
 #ifndef PETREL_MEASURE_MACHINE_H
 #define PETREL_MEASURE_MACHINE_H
 

@@ -18,7 +18,8 @@
 #define SMALLEST_PIECE (32u * 1024u)
 #define PIECES_A_SECOND 10u
 
-/* Between the session's thread and the hashing thread. */
+/* Between the session's thread and the hashing thread. Without bytes: what was written is synced,
+ * once, after the last block. */
 struct job {
     uint8_t *bytes;
     uint32_t block, length;
@@ -51,7 +52,7 @@ struct memory_end {
     bool has_hasher;
     uint64_t received, hashed;
     _Atomic uint64_t sum;
-    bool finished;
+    bool finished, sync_asked, synced;
 
     uint8_t told[TELL_SIZE];
     size_t told_size, tell_at;
@@ -218,6 +219,11 @@ static bool write_block(const struct job *job, int disk)
 
 static void take_block(struct memory_end *end, const struct job *job)
 {
+    if (job->bytes == NULL) {
+        if (end->config.disk > 0 && fdatasync(end->config.disk) != 0 && errno != EINVAL)
+            end->disk_errno = errno;
+        return;
+    }
     atomic_fetch_add(&end->sum, hash_block(job));
     if (end->config.disk > 0 && end->disk_errno == 0 && !write_block(job, end->config.disk))
         end->disk_errno = errno != 0 ? errno : EIO;
@@ -322,19 +328,33 @@ static void finish_receiver(struct memory_end *end, uint64_t now_ns)
     session_finish(end->session, 0, atomic_load(&end->sum), end->blocks, now_ns);
 }
 
+static void give_job(struct memory_end *end, const struct job *job)
+{
+    ring_put(end->work, job, sizeof(*job)); /* never more than the pool, and one: it has room */
+    wake_hasher(end, false);
+}
+
 static bool step_receiver(struct memory_end *end, uint64_t now_ns)
 {
     bool moved = take_count(end);
     size_t size;
     const struct job *job;
     while ((job = ring_peek(end->done, &size)) != NULL) {
-        session_give_buffer(end->session, job->bytes);
+        if (job->bytes != NULL) {
+            session_give_buffer(end->session, job->bytes);
+            end->hashed++;
+        } else {
+            end->synced = true;
+        }
         ring_release(end->done);
-        end->hashed++;
         moved = true;
     }
     bool all = end->told_size == TELL_SIZE && end->hashed == end->blocks;
-    if (!end->finished && (all || end->disk_errno != 0)) {
+    if (all && !end->sync_asked) {
+        give_job(end, &(struct job){.bytes = NULL});
+        end->sync_asked = moved = true;
+    }
+    if (!end->finished && ((all && end->synced) || end->disk_errno != 0)) {
         finish_receiver(end, now_ns);
         moved = true;
     }
@@ -379,8 +399,7 @@ static void take_event(struct memory_end *end, const struct session_event *event
     switch (event->kind) {
     case SESSION_BLOCK_WHOLE: {
         struct job job = {event->bytes, event->block, event->length};
-        ring_put(end->work, &job, sizeof(job)); /* never more than the pool: it has room */
-        wake_hasher(end, false);
+        give_job(end, &job);
         end->received++;
         break;
     }

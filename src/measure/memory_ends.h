@@ -20,8 +20,8 @@ struct memory_config {
     unsigned pool_blocks; /* receiver: memory, and credit, to begin with */
     unsigned pool_most;   /* it grows with the path up to this many; 0: it does not */
     bool hash;            /* the sender hashes as it goes, as a real one would */
-    /* Receiver: blocks are written to this descriptor, one after another by their numbers; 0: they
-     * are dropped. Stays the caller's. */
+    /* Receiver: blocks are written to this descriptor, one after another by their numbers, and
+     * synced before the end; 0: they are dropped. Stays the caller's. */
     int disk;
 };
 

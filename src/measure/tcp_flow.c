@@ -30,7 +30,7 @@ struct tcp_flow {
     uint8_t *bytes;
     pthread_t thread;
     bool has_thread;
-    atomic_bool stop;
+    atomic_bool stop, done;
     uint64_t began_ns, ended_ns, sampled_ns;
     struct rate_samples samples;
     struct tcp_flow_report report;
@@ -143,6 +143,7 @@ static void *run(void *context)
     drop_unsent(flow);
     flow->report.cpu_seconds = thread_seconds() - cpu;
     check_length(flow);
+    atomic_store(&flow->done, true);
     return NULL;
 }
 
@@ -196,6 +197,11 @@ struct tcp_flow *tcp_flow_start(const struct tcp_flow_config *config, struct err
         return NULL;
     }
     return flow;
+}
+
+bool tcp_flow_is_done(const struct tcp_flow *flow)
+{
+    return atomic_load(&flow->done);
 }
 
 uint16_t tcp_flow_port(const struct tcp_flow *flow)

@@ -38,6 +38,8 @@ struct tcp_flow;
 /* ERROR_NOT_FOUND when the system has no such congestion control, ERROR_PERMISSION when it has but
  * does not let us, ERROR_IO when no port is free. Connecting happens on the flow's thread. */
 struct tcp_flow *tcp_flow_start(const struct tcp_flow_config *config, struct error *error);
+/* Its thread has nothing left to do: tcp_flow_end will not wait. */
+bool tcp_flow_is_done(const struct tcp_flow *flow);
 uint16_t tcp_flow_port(const struct tcp_flow *flow);
 /* Waits for its end (it has one: the time, and 10 s for the streams to come), or ends it now with
  * `stop`; fills the report (may be NULL) and frees. Takes NULL. */

@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/man/petrel.1"
-PAGES = ["doctor"]  # commands with a page of their own
+PAGES = ["bench", "doctor"]  # commands with a page of their own
 PETREL = ""
 
 

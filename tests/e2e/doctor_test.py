@@ -41,7 +41,7 @@ class Doctor(hosts.Case):
                         "--loss-back", "0%", "--jitter", "0", "--path-mtu", "1500",
                         "--queue", "1bdp")
 
-    def doctor(self, *words, code=0, far=PETREL, near=PETREL, env=None, host=HOST, seconds="300ms",
+    def doctor(self, *words, code=0, far=PETREL, near=PETREL, env=None, host=HOST, seconds="200ms",
                disk=False, prefix=()):
         options = ["-F", CONFIG, "--remote-petrel", far, "--json", "--time", seconds]
         if not any(word.startswith("--udp-ports") for word in words):
