@@ -12,11 +12,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
 
-PROGRAM = ""
+PROGRAM = COUNT_CALLS = ""
 NEAR4, FAR4, NEAR6, FAR6 = "10.179.0.1", "10.179.0.2", "fd79::1", "fd79::2"
 
 
@@ -160,13 +161,14 @@ while True:
 class Copy:
     """A copy from the near end to the far end, in the background."""
 
-    def __init__(self, spaces, address=FAR4, client=(), server=(), both=()):
+    def __init__(self, spaces, address=FAR4, client=(), server=(), both=(), prefixes=((), ())):
         self.server = subprocess.Popen(
-            ["ip", "netns", "exec", spaces.far, PROGRAM, "serve", *server, *both],
+            ["ip", "netns", "exec", spaces.far, *prefixes[1], PROGRAM, "serve", *server, *both],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         port = self.server.stdout.readline().strip()
         self.client = subprocess.Popen(
-            ["ip", "netns", "exec", spaces.near, PROGRAM, "connect", address, port, *client, *both],
+            ["ip", "netns", "exec", spaces.near, *prefixes[0], PROGRAM, "connect", address, port,
+             *client, *both],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def wait_until_started(self):
@@ -230,6 +232,32 @@ class Net(unittest.TestCase):
             sender = self.good(Copy(spaces, client=["--size", "300M", "--lanes", "4"],
                                     server=["--threads", "4"]).finish())
             self.assertEqual(sender["lanes"], 4)
+
+    def counts(self, spaces, size):
+        """(allocations, locks, packets, system calls to send and receive) of both ends."""
+        totals = [0, 0, 0, 0]
+        with tempfile.TemporaryDirectory() as folder:
+            files = [os.path.join(folder, name) for name in ("near", "far")]
+            words = [["env", "LD_PRELOAD=" + COUNT_CALLS, "PETREL_TEST_COUNTS=" + file]
+                     for file in files]
+            copy = Copy(spaces, client=["--size", size, "--lanes", "1"], prefixes=words)
+            sender, receiver = copy.finish()
+            self.good((sender, receiver))
+            for file in files:
+                with open(file) as counts:
+                    totals[:2] = map(sum, zip(totals[:2], map(int, counts.read().split())))
+        totals[2] = sender["packets_sent"]
+        totals[3] = sender["send_calls"] + receiver["receive_calls"]
+        return totals
+
+    def test_nothing_is_allocated_or_locked_for_a_packet(self):
+        with Spaces() as spaces:
+            few, many = self.counts(spaces, "100M"), self.counts(spaces, "500M")
+            allocations, locks, packets, calls = (b - a for a, b in zip(few, many))
+            self.assertGreater(packets, 250_000)
+            self.assertLess(allocations, packets / 100) # a block of 760 packets has a few
+            self.assertLess(locks, packets / 500)
+            self.assertLess(calls, packets / 5) # a train is one call
 
     def test_without_segmentation(self):
         with Spaces() as spaces:
@@ -354,4 +382,6 @@ if __name__ == "__main__":
     if not can_make_namespaces():
         sys.exit(77)
     PROGRAM = os.path.abspath(sys.argv.pop(1))
+    COUNT_CALLS = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "tests", "e2e",
+                               "libcount_calls.so")
     unittest.main()
