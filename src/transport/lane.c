@@ -256,7 +256,7 @@ static void take_tuning(struct lane *lane, const struct command_tuning *tuning)
         lane->asks = 0;
     if (tuning->datagram != 0 && mtu_cap(&lane->mtu, tuning->datagram, lane->now_ns))
         lane_size_changed(lane);
-    pacer_set_rate(&lane->pacer, tuning->pacing_bps);
+    pacer_set_rate(&lane->pacer, tuning->pacing_bps, tuning->whole_bps);
 }
 
 /* Carries out one command; false when it must wait, and with it all behind it. */

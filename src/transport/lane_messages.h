@@ -62,6 +62,7 @@ struct command_tuning {
     uint16_t datagram;        /* no packet may be larger, UDP payload; 0: no such limit */
     uint32_t interval;        /* measurement interval that begins now */
     uint64_t pacing_bps;      /* this lane's share; 0: unpaced */
+    uint64_t whole_bps;       /* of all lanes together */
     uint64_t in_flight_bytes; /* this lane's cap */
 };
 

@@ -10,9 +10,10 @@ static uint64_t duration_of(uint64_t rate_bps, size_t bytes)
     return rate_bps == 0 ? 0 : (uint64_t)bytes * 8 * NS_PER_S / rate_bps;
 }
 
-void pacer_set_rate(struct pacer *pacer, uint64_t rate_bps)
+void pacer_set_rate(struct pacer *pacer, uint64_t rate_bps, uint64_t whole_bps)
 {
     pacer->rate_bps = rate_bps;
+    pacer->whole_bps = whole_bps;
 }
 
 uint64_t pacer_ready(const struct pacer *pacer)
@@ -34,8 +35,10 @@ void pacer_sent(struct pacer *pacer, size_t bytes, uint64_t now_ns)
 size_t pacer_train_bytes(const struct pacer *pacer, size_t packet_bytes)
 {
     size_t bytes = TRAIN_BYTES_MAX;
-    if (pacer->rate_bps != 0 && pacer->rate_bps / 16000 < bytes)
-        bytes = (size_t)(pacer->rate_bps / 16000);
+    uint64_t by_whole = pacer->whole_bps / 16000, by_lane = pacer->rate_bps / 4000;
+    uint64_t limit = by_whole < by_lane ? by_whole : by_lane;
+    if (pacer->rate_bps != 0 && limit < bytes)
+        bytes = (size_t)limit;
     size_t packets = bytes / packet_bytes;
     if (packets < 2)
         packets = 2;

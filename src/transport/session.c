@@ -545,11 +545,13 @@ static void tell_state(struct session *session)
                 state.window >= session->told_state.window + WINDOW_NEWS;
     if (!news)
         return;
-    session->told_state = state;
+    bool told = true;
     for (unsigned i = 0; i < session->lane_count; i++) {
         if (session->slots[i].active || i == 0)
-            session_command(&session->slots[i], &state, sizeof(state));
+            told = session_command(&session->slots[i], &state, sizeof(state)) && told;
     }
+    if (told) /* else all hear it again, when there is room */
+        session->told_state = state;
 }
 
 static uint64_t last_heard(const struct session *session)

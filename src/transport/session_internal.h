@@ -64,7 +64,7 @@ struct in_block {
     struct in_block *link; /* in the list of those to be opened */
 };
 
-/* Commands that found the ring to their lane full, each behind its size. */
+/* Commands that found the ring to their lane full, in order, each behind its size. */
 struct command_queue {
     uint8_t *bytes;
     size_t at, size, capacity;
@@ -81,7 +81,7 @@ struct lane_slot {
     uint64_t delivered_bytes; /* for shares, decaying */
     struct out_block *current;
     struct resend_queue resends;
-    struct command_queue places; /* COMMAND_BLOCK_PLACE */
+    struct command_queue waiting; /* COMMAND_BLOCK_PLACE and _CLOSE */
     struct lane_counters counters;
     struct command_tuning told;
     uint16_t datagram; /* the size that it proved; 0 before */

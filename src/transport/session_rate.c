@@ -111,6 +111,7 @@ void rate_tune_lanes(struct session *session, bool all)
             .datagram = stream ? 0 : session->datagram_cap,
             .interval = session->interval_now,
             .pacing_bps = stream ? 0 : session->decision.pacing_bps / count,
+            .whole_bps = stream ? 0 : session->decision.pacing_bps,
             .in_flight_bytes = stream ? 0 : session->decision.inflight_cap_bytes / count};
         const struct command_tuning *told = &slot->told;
         if (!all && tuning.blocked == told->blocked && tuning.datagram == told->datagram &&

@@ -8,7 +8,7 @@
 
 #include "transport/session_internal.h"
 
-#define PLACES_MAX (16u * 1024u * 1024u) /* bytes that wait for one lane */
+#define WAITING_MAX (16u * 1024u * 1024u) /* bytes that wait for one lane */
 
 static void free_block(struct in_block *block)
 {
@@ -26,7 +26,7 @@ void receiver_free(struct session *session)
     block_map_release(&session->in);
     range_set_release(&session->completed);
     for (unsigned i = 0; i < session->lane_count; i++)
-        free(session->slots[i].places.bytes);
+        free(session->slots[i].waiting.bytes);
     free(session->idle);
 }
 
@@ -81,14 +81,6 @@ static void deliver(struct session *session, struct in_block *block)
     free_block(block);
 }
 
-static void close_block(struct session *session, struct in_block *block)
-{
-    if (block->closing)
-        return;
-    struct command_block close = {.kind = COMMAND_BLOCK_CLOSE, .block = block->number};
-    block->closing = session_command(&session->slots[block->owner], &close, sizeof(close));
-}
-
 void receiver_on_closed(struct session *session, const struct event_block *event)
 {
     struct in_block *block = block_map_find(&session->in, event->block);
@@ -136,12 +128,12 @@ static bool agrees(struct in_block *block, const struct event_piece *piece)
     return block->length == 0 || block->reach <= block->length;
 }
 
-static bool places_push(struct command_queue *queue, const void *message, size_t size)
+static bool waiting_push(struct command_queue *queue, const void *message, size_t size)
 {
     if (queue->at == queue->size)
         queue->at = queue->size = 0;
     size_t need = queue->size + sizeof(size) + size;
-    if (need > PLACES_MAX)
+    if (need > WAITING_MAX)
         return false;
     if (need > queue->capacity) {
         size_t capacity = queue->capacity == 0 ? 64 * 1024 : queue->capacity;
@@ -161,16 +153,16 @@ static bool places_push(struct command_queue *queue, const void *message, size_t
 
 /* A lane's thread may be busy elsewhere for a while: what it cannot take yet waits here, so that
  * the session goes on taking in events and no two lanes wait for each other. */
-static bool hand_place(struct lane_slot *slot, const void *message, size_t size)
+static bool hand_over(struct lane_slot *slot, const void *message, size_t size)
 {
-    if (slot->places.at == slot->places.size && session_command(slot, message, size))
+    if (slot->waiting.at == slot->waiting.size && session_command(slot, message, size))
         return true;
-    return places_push(&slot->places, message, size);
+    return waiting_push(&slot->waiting, message, size);
 }
 
-static void hand_waiting_places(struct lane_slot *slot)
+static void hand_over_waiting(struct lane_slot *slot)
 {
-    struct command_queue *queue = &slot->places;
+    struct command_queue *queue = &slot->waiting;
     while (queue->at < queue->size) {
         size_t size;
         memcpy(&size, queue->bytes + queue->at, sizeof(size));
@@ -178,6 +170,16 @@ static void hand_waiting_places(struct lane_slot *slot)
             return;
         queue->at += sizeof(size) + size;
     }
+}
+
+static void close_block(struct session *session, struct in_block *block)
+{
+    struct command_block close = {.kind = COMMAND_BLOCK_CLOSE, .block = block->number};
+    if (block->closing)
+        return;
+    block->closing = hand_over(&session->slots[block->owner], &close, sizeof(close));
+    if (!block->closing)
+        session_fail(session, ERROR_PROTOCOL, "too many pieces came in on the wrong lane");
 }
 
 /* A piece whose bytes are in the event: written here while no lane has the buffer, else handed to
@@ -197,7 +199,7 @@ static bool put_orphan(struct session *session, struct in_block *block,
                                     .length = (uint16_t)piece->length};
     memcpy(message, &command, sizeof(command));
     memcpy(message + sizeof(command), bytes, piece->length);
-    if (!hand_place(&session->slots[block->owner], message, sizeof(command) + piece->length))
+    if (!hand_over(&session->slots[block->owner], message, sizeof(command) + piece->length))
         session_fail(session, ERROR_PROTOCOL, "too many pieces came in on the wrong lane");
     return false;
 }
@@ -241,7 +243,7 @@ void receiver_on_piece(struct session *session, unsigned lane, const struct even
 void receiver_open_blocks(struct session *session)
 {
     for (unsigned i = 0; i < session->lane_count; i++)
-        hand_waiting_places(&session->slots[i]);
+        hand_over_waiting(&session->slots[i]);
     while (session->to_open != NULL) {
         struct in_block *block = session->to_open;
         if (block->length != 0 && block->have_bytes == block->length) {

@@ -235,7 +235,7 @@ static void test_pacer_keeps_its_rate(void **state)
     (void)state;
     struct pacer pacer = {0};
     uint64_t now_ns = NS_PER_S, sent = 0;
-    pacer_set_rate(&pacer, 100000000);
+    pacer_set_rate(&pacer, 100000000, 100000000);
     while (now_ns < 2 * NS_PER_S) {
         if (pacer_ready(&pacer) <= now_ns) {
             size_t train = pacer_train_bytes(&pacer, 1400);
@@ -252,7 +252,7 @@ static void test_pacer_forgets_a_long_delay(void **state)
 {
     (void)state;
     struct pacer pacer = {0};
-    pacer_set_rate(&pacer, 800000000);
+    pacer_set_rate(&pacer, 800000000, 800000000);
     pacer_sent(&pacer, 1000, NS_PER_S);
     uint64_t now_ns = 2 * NS_PER_S, until = now_ns + 100 * NS_PER_MS, sent = 0;
     for (; now_ns < until; now_ns += 50 * NS_PER_US) {
@@ -267,6 +267,18 @@ static void test_pacer_forgets_a_long_delay(void **state)
     }
     /* A hundred milliseconds at the rate, and the ten that were made up. */
     assert_in_range(sent, 10000000, 11100000 + TRAIN_BYTES_MAX);
+}
+
+static void test_trains_are_measured_by_all_lanes(void **state)
+{
+    (void)state;
+    struct pacer pacer = {0};
+    pacer_set_rate(&pacer, 100000000, 200000000); /* one of two: 0.5 ms of both */
+    assert_int_equal(pacer_train_bytes(&pacer, 1000), 12000);
+    pacer_set_rate(&pacer, 100000000, 1600000000); /* one of sixteen: 2 ms of its own */
+    assert_int_equal(pacer_train_bytes(&pacer, 1000), 25000);
+    pacer_set_rate(&pacer, 1000000, 2000000);
+    assert_int_equal(pacer_train_bytes(&pacer, 1000), 2000);
 }
 
 /* ---- mtu ---- */
@@ -404,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_rtt),
         cmocka_unit_test(test_pacer_keeps_its_rate),
         cmocka_unit_test(test_pacer_forgets_a_long_delay),
+        cmocka_unit_test(test_trains_are_measured_by_all_lanes),
         cmocka_unit_test(test_mtu_finds_the_largest),
         cmocka_unit_test(test_mtu_loss_is_no_black_hole),
         cmocka_unit_test(test_mtu_black_hole_seen_by_smaller_packets),

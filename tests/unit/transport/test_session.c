@@ -11,7 +11,7 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/units.h"
-#include "transport/session.h"
+#include "transport/session_internal.h"
 
 #define FLIGHT_MAX 65536
 #define BLOCKS 24
@@ -37,7 +37,9 @@ struct pair {
     uint32_t loss;
     uint64_t delay_ns, now_ns;
     enum lane_kind kind;
-    bool cut; /* nothing passes */
+    bool cut;     /* nothing passes */
+    bool crowded; /* the server's lanes take no command in every other round */
+    unsigned round;
     uint8_t *source;
     unsigned next_block, whole, released, acked;
     bool seen[BLOCKS], done, told;
@@ -140,6 +142,16 @@ static void feed_receiver(struct pair *pair)
     }
 }
 
+/* As while a lane's thread is busy elsewhere: no command finds room. */
+static void crowd(struct session *session)
+{
+    for (unsigned i = 0; i < session_lane_count(session); i++) {
+        struct command_state state = {.kind = COMMAND_STATE};
+        while (session_command(&session->slots[i], &state, sizeof(state)))
+            continue;
+    }
+}
+
 static uint64_t deadline_of(struct end *end)
 {
     uint64_t deadline = session_deadline(end->session);
@@ -156,6 +168,8 @@ static uint64_t deadline_of(struct end *end)
 static void advance(struct pair *pair)
 {
     receive_all(pair, &pair->client);
+    if (pair->crowded && pair->round++ % 2 == 0)
+        crowd(pair->server.session);
     receive_all(pair, &pair->server);
     session_step(pair->client.session, pair->now_ns);
     session_step(pair->server.session, pair->now_ns);
@@ -300,6 +314,15 @@ static void test_lanes(void **state)
     moves_blocks(LANE_DATAGRAM, 4, 2, 60 * NS_PER_S);
 }
 
+static void test_lanes_without_room_for_commands(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_new(LANE_DATAGRAM, 4, 2, 10 * NS_PER_MS);
+    pair->crowded = true;
+    run_to_end(pair, 60 * NS_PER_S);
+    pair_free(pair);
+}
+
 static void test_stream(void **state)
 {
     (void)state;
@@ -377,10 +400,15 @@ static void test_control_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),          cmocka_unit_test(test_loss),
-        cmocka_unit_test(test_heavy_loss),     cmocka_unit_test(test_lanes),
-        cmocka_unit_test(test_stream),         cmocka_unit_test(test_outage),
-        cmocka_unit_test(test_lost_peer),      cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_lanes_without_room_for_commands),
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_loss),
+        cmocka_unit_test(test_heavy_loss),
+        cmocka_unit_test(test_lanes),
+        cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_outage),
+        cmocka_unit_test(test_lost_peer),
+        cmocka_unit_test(test_abort),
         cmocka_unit_test(test_control_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
