@@ -101,6 +101,7 @@ const char *error_kind_name(enum error_kind kind)
         [ERROR_SSH] = "ssh",
         [ERROR_NO_REMOTE] = "no-remote",
         [ERROR_MEMORY] = "memory",
+        [ERROR_LIMIT] = "limit",
     };
     /* The kind may come from a peer: any number must be safe. */
     unsigned index = (unsigned)kind;

@@ -38,6 +38,7 @@ enum error_kind {
     ERROR_SSH,         /* ssh ended with an error of its own */
     ERROR_NO_REMOTE,   /* petrel is not installed at the far end */
     ERROR_MEMORY,
+    ERROR_LIMIT, /* more would be deleted than --max-delete allows */
     ERROR_KIND_COUNT
 };
 

@@ -66,6 +66,13 @@ static bool prepare(struct copy *copy, struct error *error)
     if (!filter_words_build(&options->filters, options->from_nul, &filter, error))
         return false;
     copy->request.flags = TRANSFER_QUICK_CHECK;
+    if (options->delete_others || options->delete_excluded)
+        copy->request.flags |= TRANSFER_DELETE;
+    if (options->delete_excluded)
+        filter_unprotect(&filter);
+    if (options->max_delete != UINT64_MAX)
+        copy->request.flags |= TRANSFER_MAX_DELETE;
+    copy->request.max_delete = options->max_delete;
     transfer_request_take_filter(&copy->request, &filter);
     if (options->make_path)
         copy->request.flags |= TRANSFER_MAKE_PATH;

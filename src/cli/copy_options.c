@@ -37,6 +37,13 @@ static bool parse_policy(void *target, const char *value, struct error *error)
     return send_policy_parse(value, &((struct copy_options *)target)->policy, error);
 }
 
+static bool parse_max_delete(void *target, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    return parse_unsigned(value, UINT64_MAX - 1, &options->max_delete, NULL) ||
+           error_set(error, ERROR_USAGE, "--max-delete takes a number, not %s", value);
+}
+
 static bool add_filter(void *target, enum filter_form form, bool is_file, const char *value,
                        struct error *error)
 {
@@ -90,6 +97,14 @@ static const struct option table[] = {
     {0, "include-from", OPTION_CUSTOM, 0, "FILE", "patterns to keep, one a line",
      parse_include_from},
     {'0', "from0", OPTION_FLAG, FIELD(from_nul), NULL, "lists in files are separated by NUL", NULL},
+    {0, "delete", OPTION_FLAG, FIELD(delete_others), NULL,
+     "delete over there what is not here, once all has arrived", NULL},
+    {0, "delete-excluded", OPTION_FLAG, FIELD(delete_excluded), NULL,
+     "also what the rules leave out", NULL},
+    {0, "max-delete", OPTION_CUSTOM, 0, "N", "delete nothing if it were more than N",
+     parse_max_delete},
+    {0, "del", OPTION_FLAG, FIELD(delete_others), NULL, NULL, NULL},
+    {0, "delete-after", OPTION_FLAG, FIELD(delete_others), NULL, NULL, NULL},
     {0, "mkpath", OPTION_FLAG, FIELD(make_path), NULL, "make the destination's missing folders",
      NULL},
     {'n', "dry-run", OPTION_FLAG, FIELD(dry_run), NULL, "say what would be sent, send nothing",
@@ -201,7 +216,8 @@ static bool check_limit(const struct copy_options *options, struct error *error)
 
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
-    *options = (struct copy_options){.first_port = PORTS_FIRST, .last_port = PORTS_LAST};
+    *options = (struct copy_options){
+        .first_port = PORTS_FIRST, .last_port = PORTS_LAST, .max_delete = UINT64_MAX};
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");

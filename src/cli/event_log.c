@@ -126,13 +126,14 @@ void event_log_file(struct event_log *log, const struct transfer_event *file)
 {
     static const char *const names[] = {[TRANSFER_FILE_DONE] = "file",
                                         [TRANSFER_FILE_SKIPPED] = "skipped",
-                                        [TRANSFER_FILE_FAILED] = "failed"};
+                                        [TRANSFER_FILE_FAILED] = "failed",
+                                        [TRANSFER_FILE_DELETED] = "deleted"};
     json_t *event = begin(names[file->kind]);
     put_text(event, "path", file->path);
     if (file->kind == TRANSFER_FILE_FAILED) {
         put_text(event, "kind", error_kind_name(file->error.kind));
         put_text(event, "text", file->error.text);
-    } else {
+    } else if (file->kind != TRANSFER_FILE_DELETED) {
         put_number(event, "size", file->size);
     }
     if (file->kind == TRANSFER_FILE_DONE)
@@ -175,6 +176,7 @@ bool event_log_end(struct event_log *log, const struct transfer_progress *progre
                         json_boolean(error->kind == ERROR_NONE && progress->files_failed == 0));
     put_number(event, "exit_code", (uint64_t)exit_code);
     put_amounts(event, progress);
+    put_number(event, "deleted", progress->deleted);
     put_seconds(
         event, "transfer_seconds",
         progress->ended_ns > progress->started_ns ? progress->ended_ns - progress->started_ns : 0);

@@ -23,6 +23,7 @@ int exit_code_of(enum error_kind kind)
         [ERROR_SSH] = EXIT_SSH,
         [ERROR_NO_REMOTE] = EXIT_NO_REMOTE,
         [ERROR_MEMORY] = EXIT_MEMORY,
+        [ERROR_LIMIT] = EXIT_MAX_DELETE,
     };
     return kind < ERROR_KIND_COUNT ? codes[kind] : EXIT_PROTOCOL;
 }
@@ -43,5 +44,7 @@ int exit_code_of_failures(const struct failures *failures, uint64_t others)
         return EXIT_PARTIAL;
     if (failures->kind == ERROR_CHANGED)
         return EXIT_VANISHED;
+    if (failures->kind == ERROR_LIMIT)
+        return EXIT_MAX_DELETE;
     return others == 0 ? exit_code_of(failures->kind) : EXIT_PARTIAL;
 }

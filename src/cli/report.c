@@ -100,6 +100,11 @@ void report_event(void *context, const struct transfer_event *event)
         failures_add(&report->failures, event->error.kind);
         report_line(report, "%s: %s", name, text);
         break;
+    case TRANSFER_FILE_DELETED:
+        if (report->options.verbose > 0 || report->options.dry_run)
+            report_line(report, "%s %s", report->options.dry_run ? "would delete" : "deleted",
+                        name);
+        break;
     case TRANSFER_NOTE:
         report_line(report, "%s", text);
         if (report->log != NULL)

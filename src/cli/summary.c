@@ -43,11 +43,14 @@ static const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
-static void others(struct text *text, const struct transfer_progress *progress)
+static void others(struct text *text, const struct transfer_progress *progress, bool dry_run)
 {
     if (progress->files_skipped > 0)
         append(text, "%llu file%s already there\n", (unsigned long long)progress->files_skipped,
                plural(progress->files_skipped));
+    if (progress->deleted > 0)
+        append(text, "%llu %sdeleted\n", (unsigned long long)progress->deleted,
+               dry_run ? "would be " : "");
     if (progress->files_failed > 0)
         append(text, "%llu file%s failed\n", (unsigned long long)progress->files_failed,
                plural(progress->files_failed));
@@ -60,7 +63,7 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
     if (progress->files_done == 0 && progress->verified_bytes == 0 && progress->files_skipped > 0) {
         append(text, "nothing to copy; command %s\n",
                format_time(command, sizeof(command), command_ns));
-        others(text, progress);
+        others(text, progress, false);
         return;
     }
     append(text, "%s in %llu file%s, %s in %s (%s); command %s (%s)\n",
@@ -71,7 +74,7 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
            format_byte_rate(rate, sizeof(rate), rate_of(progress->verified_bytes, took_ns)),
            format_time(command, sizeof(command), command_ns),
            format_byte_rate(whole, sizeof(whole), rate_of(progress->verified_bytes, command_ns)));
-    others(text, progress);
+    others(text, progress, false);
 }
 
 static const char *limit_name(unsigned limit, bool sends)
@@ -153,6 +156,6 @@ char *summary_dry_run(char *out, size_t capacity, const struct transfer_progress
     out[0] = '\0';
     append(&text, "dry run: %s in %llu file%s would be copied\n",
            format_size(size, sizeof(size), bytes), (unsigned long long)files, plural(files));
-    others(&text, progress);
+    others(&text, progress, true);
     return out;
 }

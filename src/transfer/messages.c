@@ -12,6 +12,10 @@ size_t message_limit(uint64_t type)
     case MESSAGE_ANSWER:
     case MESSAGE_NAMES:
         return MESSAGE_LONG_BODY_MAX;
+    case 15: /* not given */
+    case 16:
+    case 17:
+        return 0;
     default:
         return type > 0 && type < MESSAGE_TYPE_COUNT ? MESSAGE_BODY_MAX : 0;
     }
@@ -101,6 +105,10 @@ static void encode_body(const struct message *message, struct writer *writer)
         break;
     case MESSAGE_STATS:
         write_figures(writer, &message->figures);
+        break;
+    case MESSAGE_DELETED:
+        write_varint(writer, message->files);
+        write_text(writer, message->path, message->path_length, MESSAGE_PATH_MAX);
         break;
     case MESSAGE_TYPE_COUNT:
         writer->failed = true;
@@ -243,6 +251,10 @@ static void decode_body(struct message *message, struct reader *reader)
         break;
     case MESSAGE_STATS:
         read_figures(reader, &message->figures);
+        break;
+    case MESSAGE_DELETED:
+        message->files = read_varint(reader);
+        read_text(reader, &message->path, &message->path_length, MESSAGE_PATH_MAX);
         break;
     case MESSAGE_TYPE_COUNT:
         reader->failed = true;

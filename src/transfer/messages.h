@@ -39,6 +39,7 @@ enum message_type {
     MESSAGE_UNSUPPORTED = 12,
     MESSAGE_NAMES = 13,
     MESSAGE_STATS = 14,
+    MESSAGE_DELETED = 18,
     MESSAGE_TYPE_COUNT
 };
 
@@ -58,7 +59,7 @@ struct message {
     uint64_t file_id;              /* COMPLETE, WITHDRAW */
     uint64_t size;                 /* COMPLETE, FILE_DONE; TOTALS and PROGRESS: bytes */
     uint64_t blocks;               /* END */
-    uint64_t files;                /* END, TOTALS; PROGRESS: done */
+    uint64_t files;                /* END, TOTALS; PROGRESS: done; DELETED: so far */
     uint64_t skipped, failed;      /* PROGRESS */
     uint64_t disk_wait_ns;         /* PROGRESS */
     uint64_t unsupported;          /* UNSUPPORTED: the type */

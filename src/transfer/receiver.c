@@ -190,6 +190,7 @@ static bool on_names(struct transfer *transfer, const struct message *message, u
     if (!filter_copy(&names->filter, &transfer->request->filter, error))
         return false;
     names->flags = transfer->request->flags;
+    names->max_delete = transfer->request->max_delete;
     if (names->name_count > 1)
         names->flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
     names->destination = strdup(transfer->request->destination);
@@ -247,6 +248,29 @@ static void on_file_failed(struct transfer *transfer, const struct work_report *
     transfer_say(transfer, &problem, now_ns);
 }
 
+/* Each name goes to a sender that asked for all names, else the count alone at the end. */
+static void on_deleted(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    transfer->progress.deleted++;
+    transfer_event_file(transfer, TRANSFER_FILE_DELETED, work_report_path(report),
+                        report->path_length, 0, NULL, NULL);
+    if ((transfer->request->flags & TRANSFER_NAME_FILES) == 0)
+        return;
+    struct message deleted = {.type = MESSAGE_DELETED,
+                              .files = transfer->progress.deleted,
+                              .path = work_report_path(report),
+                              .path_length = report->path_length};
+    transfer_say(transfer, &deleted, now_ns);
+}
+
+static void say_deleted(struct transfer *transfer, uint64_t now_ns)
+{
+    struct message deleted = {
+        .type = MESSAGE_DELETED, .files = transfer->progress.deleted, .path = ""};
+    if (transfer->progress.deleted > 0)
+        transfer_say(transfer, &deleted, now_ns);
+}
+
 static void on_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
 {
     struct error error;
@@ -286,6 +310,7 @@ static void on_finished(struct transfer *transfer, const struct work_report *rep
         transfer_fail(transfer, &error, now_ns);
         return;
     }
+    say_deleted(transfer, now_ns);
     transfer->progress.ended_ns = now_ns;
     receiver->progress_changed = true;
 }
@@ -318,6 +343,9 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
         break;
     case SINK_ANSWER:
         on_answer(transfer, report, now_ns);
+        break;
+    case SINK_DELETED:
+        on_deleted(transfer, report, now_ns);
         break;
     case SINK_NOTE:
         on_note(transfer, report, now_ns);
@@ -481,9 +509,11 @@ static bool end_sink(struct transfer *transfer, uint64_t now_ns)
     struct error error = {0};
     move(receiver, RECEIVER_ENDING, &error);
     transfer->progress.phase = PHASE_FINISHING;
-    struct work_job job = {
-        .kind = WORK_SINK,
-        .sink = {.kind = SINK_END, .blocks = receiver->end_blocks, .files = receiver->end_files}};
+    struct work_job job = {.kind = WORK_SINK,
+                           .sink = {.kind = SINK_END,
+                                    .blocks = receiver->end_blocks,
+                                    .files = receiver->end_files,
+                                    .problems = transfer->progress.files_failed}};
     transfer_put(transfer, &job, now_ns);
     return true;
 }

@@ -373,6 +373,12 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
         transfer_event_file(transfer, TRANSFER_FILE_DONE, message->path, message->path_length,
                             message->size, message->hash, NULL);
         return true;
+    case MESSAGE_DELETED:
+        transfer->progress.deleted = message->files;
+        if (message->path_length > 0)
+            transfer_event_file(transfer, TRANSFER_FILE_DELETED, message->path,
+                                message->path_length, 0, NULL, NULL);
+        return true;
     case MESSAGE_PROBLEM:
         transfer_message_error(message, &problem);
         transfer_event_file(transfer, TRANSFER_FILE_FAILED, message->path, message->path_length, 0,

@@ -20,6 +20,7 @@ struct transfer_progress {
     uint64_t total_bytes, total_files; /* found so far */
     bool totals_final;
     uint64_t verified_bytes, files_done, files_skipped, files_failed;
+    uint64_t deleted;              /* of any type */
     uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
     uint64_t disk_wait_ns;         /* time the local disk held things up */
     uint64_t peer_disk_wait_ns;
@@ -35,6 +36,7 @@ enum transfer_event_kind {
     TRANSFER_FILE_DONE,    /* path, size, hash */
     TRANSFER_FILE_SKIPPED, /* path, size */
     TRANSFER_FILE_FAILED,  /* path, error: on either side */
+    TRANSFER_FILE_DELETED, /* path */
     TRANSFER_NOTE          /* error.text is a line for people */
 };
 

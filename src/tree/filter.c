@@ -94,15 +94,15 @@ void filter_unprotect(struct filter *filter)
 
 /* ---- matching ---- */
 
-static bool excludes(const struct filter *filter, unsigned side, bool with_perishable,
-                     const char *path, size_t size, bool is_directory)
+bool filter_excludes(const struct filter *filter, unsigned side, const char *path, size_t size,
+                     bool is_directory)
 {
     if (size == 0)
         return false;
     for (size_t i = 0; i < filter->count; i++) {
         const struct filter_rule *rule = &filter->rules[i];
-        if ((rule->flags & side) == 0 ||
-            (!with_perishable && (rule->flags & FILTER_PERISHABLE) != 0))
+        if ((rule->flags & side & FILTER_SIDES) == 0 ||
+            (rule->flags & side & FILTER_PERISHABLE) != 0)
             continue;
         bool matches = filter_pattern_match(&rule->pattern, path, size, is_directory);
         if (matches != ((rule->flags & FILTER_NEGATE) != 0))
@@ -111,26 +111,15 @@ static bool excludes(const struct filter *filter, unsigned side, bool with_peris
     return false;
 }
 
-bool filter_excludes(const struct filter *filter, enum filter_flag side, const char *path,
-                     size_t size, bool is_directory)
-{
-    return excludes(filter, side, true, path, size, is_directory);
-}
-
-bool filter_keeps(const struct filter *filter, const char *path, size_t size, bool is_directory)
-{
-    return excludes(filter, FILTER_RECEIVER, false, path, size, is_directory);
-}
-
 bool filter_admits(const struct filter *filter, const char *path, size_t size, bool is_directory)
 {
     if (filter->count == 0)
         return true;
     for (size_t i = 0; i < size; i++) {
-        if (path[i] == '/' && excludes(filter, FILTER_SENDER, true, path, i, true))
+        if (path[i] == '/' && filter_excludes(filter, FILTER_SENDER, path, i, true))
             return false;
     }
-    return !excludes(filter, FILTER_SENDER, true, path, size, is_directory);
+    return !filter_excludes(filter, FILTER_SENDER, path, size, is_directory);
 }
 
 /* ---- what users write ---- */

@@ -33,6 +33,8 @@ enum filter_flag {
 };
 #define FILTER_FLAGS 31u
 #define FILTER_SIDES (FILTER_SENDER | FILTER_RECEIVER)
+/* The receiver's side in a directory that is being deleted: perishable rules do not count. */
+#define FILTER_BELOW_DELETED (FILTER_RECEIVER | FILTER_PERISHABLE)
 
 struct filter_rule;
 
@@ -55,12 +57,10 @@ const char *filter_rule_pattern(const struct filter *filter, size_t index);
 /* --delete-excluded: what has been added without a side of its own stops to protect. */
 void filter_unprotect(struct filter *filter);
 
-/* Whether a rule of that side (FILTER_SENDER or FILTER_RECEIVER) excludes the path itself;
- * directories above it are not looked at. "" never is. */
-bool filter_excludes(const struct filter *filter, enum filter_flag side, const char *path,
-                     size_t size, bool is_directory);
-/* The same without the perishable rules. */
-bool filter_keeps(const struct filter *filter, const char *path, size_t size, bool is_directory);
+/* Whether a rule of that side (FILTER_SENDER, FILTER_RECEIVER or FILTER_BELOW_DELETED) excludes the
+ * path itself; directories above it are not looked at. "" never is. */
+bool filter_excludes(const struct filter *filter, unsigned side, const char *path, size_t size,
+                     bool is_directory);
 /* Whether the path and all directories above it pass on the sender's side. */
 bool filter_admits(const struct filter *filter, const char *path, size_t size, bool is_directory);
 

@@ -6,7 +6,8 @@
 #include "tree/display.h"
 #include "tree/wildcard.h"
 
-#define KNOWN_FLAGS (((TRANSFER_NAME_FILES << 1) - 1) | TRANSFER_FILTERS)
+#define KNOWN_FLAGS                                                                                \
+    (((TRANSFER_NAME_FILES << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE)
 
 void transfer_request_release(struct transfer_request *request)
 {
@@ -93,6 +94,8 @@ void transfer_request_encode(const struct transfer_request *request, struct writ
     write_sized(writer, destination, strlen(destination));
     if ((request->flags & TRANSFER_FILTERS) != 0)
         write_filter(&request->filter, writer);
+    if ((request->flags & TRANSFER_MAX_DELETE) != 0)
+        write_varint(writer, request->max_delete);
 }
 
 void transfer_request_take_filter(struct transfer_request *request, struct filter *filter)
@@ -167,7 +170,7 @@ static bool read_request(struct transfer_request *request, struct reader *reader
     if (reader->failed || (flags & ~(uint64_t)KNOWN_FLAGS) != 0)
         return error_set(error, ERROR_PROTOCOL,
                          "the request holds options that this version does not know");
-    request->flags = (uint32_t)flags;
+    request->flags = flags;
     if (!read_names(request, reader, error))
         return false;
     size_t size = 0;
@@ -179,8 +182,10 @@ static bool read_request(struct transfer_request *request, struct reader *reader
         return error_set(error, ERROR_MEMORY, "no memory for a request");
     if ((request->flags & TRANSFER_FILTERS) != 0 && !read_filter(&request->filter, reader, error))
         return false;
+    if ((request->flags & TRANSFER_MAX_DELETE) != 0)
+        request->max_delete = read_varint(reader);
     if (!reader_finished(reader))
-        return error_set(error, ERROR_PROTOCOL, "bytes follow a request");
+        return error_set(error, ERROR_PROTOCOL, "a request is cut short or too long");
     return true;
 }
 

@@ -22,11 +22,13 @@ enum transfer_flag {
     TRANSFER_DESTINATION_IS_DIRECTORY = 1u << 4, /* several sources, or it ended in '/' */
     TRANSFER_WILDCARDS = 1u << 5,                /* sources may hold * ? [...] */
     TRANSFER_NAME_FILES = 1u << 6,               /* push: FILE_DONE for every file */
-    TRANSFER_FILTERS = 1u << 16                  /* filter rules follow */
+    TRANSFER_FILTERS = 1u << 16,                 /* filter rules follow */
+    TRANSFER_DELETE = 1u << 17,                  /* --delete: what did not come, at the end */
+    TRANSFER_MAX_DELETE = 1u << 18               /* --max-delete: a number follows */
 };
 
 struct transfer_request {
-    uint32_t flags;
+    uint64_t flags;
     /* Push: the top-level names that will come, in order, and the destination. A name is one path
      * component, or "" for "the contents of a directory go into the destination itself".
      * Pull: the source paths as the user wrote them (relative to the remote home); destination is
@@ -37,6 +39,7 @@ struct transfer_request {
     char
         *destination; /* push: as the user wrote it, "" for home, "~/x" allowed. Pull: local path */
     struct filter filter; /* without rules unless TRANSFER_FILTERS */
+    uint64_t max_delete;  /* with TRANSFER_MAX_DELETE */
 };
 
 void transfer_request_release(struct transfer_request *request);

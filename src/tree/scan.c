@@ -36,14 +36,15 @@ struct frame {
 
 struct scan {
     int root;
-    bool follow_links;
+    bool follow_links, specials, everything;
     bool started, enter; /* enter: the entry just given is a directory to go into */
     struct frame *frames;
     size_t depth, capacity;
     size_t open_count;
     const struct filter *filter; /* NULL: none */
-    size_t prefix_size;          /* of the path as the filter sees it, with its "/" */
-    char *filtered;              /* prefix, and room for a path */
+    unsigned side;
+    size_t prefix_size; /* of the path as the filter sees it, with its "/" */
+    char *filtered;     /* prefix, and room for a path */
     size_t path_size;
     char path[PACK_PATH_MAX + 256];
 };
@@ -66,7 +67,18 @@ struct scan *scan_new(int root, bool follow_links)
     return scan;
 }
 
-bool scan_set_filter(struct scan *scan, const struct filter *filter, const char *prefix)
+void scan_set_specials(struct scan *scan)
+{
+    scan->specials = true;
+}
+
+void scan_set_everything(struct scan *scan)
+{
+    scan->specials = scan->everything = true;
+}
+
+bool scan_set_filter(struct scan *scan, const struct filter *filter, unsigned side,
+                     const char *prefix)
 {
     size_t size = strlen(prefix);
     if (filter->count == 0)
@@ -79,6 +91,7 @@ bool scan_set_filter(struct scan *scan, const struct filter *filter, const char 
         scan->filtered[size++] = '/';
     scan->prefix_size = size;
     scan->filter = filter;
+    scan->side = side;
     return true;
 }
 
@@ -216,7 +229,7 @@ static bool read_chunk(struct scan *scan, struct frame *frame)
             break;
         }
         if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0 ||
-            scan_is_own_name(found->d_name))
+            (!scan->everything && scan_is_own_name(found->d_name)))
             continue;
         if (!add_name(frame, found->d_name)) {
             errno = ENOMEM;
@@ -311,7 +324,7 @@ static bool is_excluded(struct scan *scan, bool is_directory)
     if (scan->filter == NULL)
         return false;
     memcpy(scan->filtered + scan->prefix_size, scan->path, scan->path_size);
-    return filter_excludes(scan->filter, FILTER_SENDER, scan->filtered,
+    return filter_excludes(scan->filter, scan->side, scan->filtered,
                            scan->prefix_size + scan->path_size, is_directory);
 }
 
@@ -337,15 +350,16 @@ static enum scan_result look(struct scan *scan, const struct frame *frame, struc
         const char *what = dangling ? "a link that leads nowhere, or vanished" : "cannot be read";
         return problem(scan, entry, error, errno, what);
     }
-    if (is_excluded(scan, S_ISDIR(entry->status.st_mode)))
-        return SCAN_END;
+    entry->excluded = is_excluded(scan, S_ISDIR(entry->status.st_mode));
+    if (entry->excluded)
+        return scan->everything ? SCAN_ENTRY : SCAN_END;
     if (S_ISDIR(entry->status.st_mode)) {
         if (scan->follow_links && is_ancestor(scan, &entry->status))
             return problem(scan, entry, error, ELOOP, "a directory that contains itself");
         scan->enter = true;
         return SCAN_ENTRY;
     }
-    if (S_ISREG(entry->status.st_mode) || S_ISLNK(entry->status.st_mode))
+    if (S_ISREG(entry->status.st_mode) || S_ISLNK(entry->status.st_mode) || scan->specials)
         return SCAN_ENTRY;
     error_clear(error);
     const char *kind = S_ISSOCK(entry->status.st_mode)   ? "a socket"
@@ -364,6 +378,7 @@ static enum scan_result start(struct scan *scan, struct scan_entry *entry, struc
     entry->path_size = 0;
     entry->directory = scan->root;
     entry->leaf = ".";
+    entry->excluded = false;
     if (fstat(scan->root, &entry->status) != 0)
         return problem(scan, entry, error, errno, "cannot be read");
     scan->enter = true;

@@ -26,16 +26,23 @@ struct scan_entry {
     int directory; /* the entry is `leaf` in this directory */
     const char *leaf;
     struct stat status;
+    bool excluded; /* by the filter; only with scan_set_everything */
 };
 
 struct scan;
 
 /* `root` is an open directory and becomes the scan's. NULL without memory (root stays). */
 struct scan *scan_new(int root, bool follow_links);
-/* What the filter excludes on the sender's side is left out in silence, and with a directory what
- * it holds. Paths are matched as they stand below `prefix` ("" for none). The filter is borrowed.
+/* What the filter excludes on that side is left out in silence, and with a directory what it holds.
+ * Paths are matched as they stand below `prefix` ("" for none). The filter is borrowed.
  * Called before the first scan_next; false without memory. */
-bool scan_set_filter(struct scan *scan, const struct filter *filter, const char *prefix);
+bool scan_set_filter(struct scan *scan, const struct filter *filter, unsigned side,
+                     const char *prefix);
+/* Devices, pipes and sockets become entries. */
+void scan_set_specials(struct scan *scan);
+/* Nothing is left out in silence: these, petrel's own names and what the filter excludes (marked,
+ * and not gone into) become entries. */
+void scan_set_everything(struct scan *scan);
 void scan_free(struct scan *scan);
 /* SCAN_ENTRY fills entry. SCAN_PROBLEM fills error and entry's path. */
 enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error);

@@ -128,7 +128,8 @@ static bool sink_open(void *context, const struct transfer_request *request,
     if (bitmap_size * 8 < request->name_count)
         return error_set(error, ERROR_PROTOCOL, "no room to say which names exist");
     if (!place_open(&sink->place, request, error) ||
-        !filter_copy(&sink->filter, &request->filter, error))
+        !filter_copy(&sink->filter, &request->filter, error) ||
+        !deletion_open(sink, request, error))
         return false;
     sink->flags = request->flags;
     sink->is_open = true;
@@ -157,6 +158,9 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
         sink_fail_protocol(sink, "other files came than the sender counted");
         return;
     }
+    deletion_run(sink, job->problems);
+    if (sink->has_failed)
+        return;
     directory_finish(sink);
     if (!sink->has_failed)
         directory_sync(sink);
@@ -231,6 +235,7 @@ static void sink_close(void *context)
     if (sink->is_open && !sink->has_ended)
         directory_finish(sink);
     directory_close(sink);
+    deletion_close(sink);
     sink_forget_directories(sink);
     place_close(&sink->place);
     filter_release(&sink->filter);

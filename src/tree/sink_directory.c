@@ -6,6 +6,7 @@
 
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
+#include "tree/spool_file.h"
 
 /* Modes and times of directories are set at the end, when nothing is made in them any more. They
  * wait in a spool file, so that memory does not grow with the number of directories. Those whose
@@ -35,19 +36,14 @@ static bool open_spool(struct spool *spool, struct error *error)
 {
     if (spool->file != NULL)
         return true;
-    const char *folder = getenv("TMPDIR");
-    char path[512];
-    int size = snprintf(path, sizeof path, "%s/petrel-XXXXXX",
-                        folder != NULL && folder[0] != '\0' ? folder : "/tmp");
-    int fd = size > 0 && (size_t)size < sizeof path ? mkostemp(path, O_CLOEXEC) : -1;
-    if (fd >= 0) {
-        unlink(path);
-        spool->file = fdopen(fd, "w+");
-        if (spool->file == NULL)
-            close(fd);
-    }
-    return spool->file != NULL ||
-           error_set_errno(error, errno, "cannot make a temporary file in TMPDIR (or /tmp)");
+    int fd = spool_file_open(error);
+    if (fd < 0)
+        return false;
+    spool->file = fdopen(fd, "w+");
+    if (spool->file != NULL)
+        return true;
+    close(fd);
+    return error_set(error, ERROR_MEMORY, "no memory for the list of directories");
 }
 
 static void remember(struct file_sink *sink, const char *path, struct record record)

@@ -7,6 +7,7 @@
  *   sink_large.c      large files from their content blocks
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
+ *   sink_delete.c     what did not come, at the end
  */
 #ifndef PETREL_TREE_SINK_INTERNAL_H
 #define PETREL_TREE_SINK_INTERNAL_H
@@ -89,11 +90,18 @@ struct spool {
     unsigned deepest; /* of the directories that their own mode would close to us */
 };
 
+/* --delete: what came, and how much of what did not was there. */
+struct deletion {
+    struct sorted_spool *spool; /* NULL: nothing is to be deleted */
+    uint64_t max;               /* UINT64_MAX: any number */
+    uint64_t count, kept;       /* kept: directories with something in them that stays */
+};
+
 /* What a destination may not be able to hold; counted, and said once a kind at the end. */
 enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_KINDS };
 
 struct file_sink {
-    uint32_t flags;
+    uint64_t flags;
     struct place place;
     struct filter filter;
     char *admitted; /* a directory that the filter is known to let pass, or NULL */
@@ -109,6 +117,7 @@ struct file_sink {
     size_t orphan_count;
     struct range_set dead;
     struct spool spool;
+    struct deletion deletion;
     uint64_t blocks, files_done, files_skipped, files_failed, failures;
     uint64_t losses[LOSS_KINDS];
     const atomic_bool *stop; /* of the job in progress */
@@ -188,6 +197,15 @@ void batch_discard(struct file_sink *sink);
 /* Renames a synced temporary file to its final name; one that `is_new` replaces nothing. */
 bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
                   struct error *error);
+
+/* sink_delete.c */
+bool deletion_open(struct file_sink *sink, const struct transfer_request *request,
+                   struct error *error);
+/* Writes down that sink->path came. False: said. */
+bool deletion_note(struct file_sink *sink, const struct entry *entry);
+/* Deletes, unless anything failed, here or (`problems`) at the sender. */
+void deletion_run(struct file_sink *sink, uint64_t problems);
+void deletion_close(struct file_sink *sink);
 
 /* sink_directory.c */
 void directory_entry(struct file_sink *sink, const struct entry *entry);

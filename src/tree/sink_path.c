@@ -48,7 +48,7 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
     sink->path[size + entry->path_size] = '\0';
     const char *asked = is_root ? place->names[entry->name] : sink->path;
     if (sink->filter.count == 0 || filter_passes(sink, asked, is_directory))
-        return true;
+        return deletion_note(sink, entry);
     char shown[200];
     error_set(&error, ERROR_REFUSED, "the peer sent %s, which the filter excludes",
               display_name(shown, sizeof shown, asked));

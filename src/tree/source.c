@@ -234,7 +234,7 @@ static void start_totals(struct file_source *source)
 static struct file_source *source_new(struct operands *operands,
                                       const struct transfer_request *request, struct error *error)
 {
-    uint32_t flags = request->flags;
+    uint64_t flags = request->flags;
     struct file_source *source = calloc(1, sizeof *source);
     if (source != NULL)
         source->exists = calloc(operands->names.name_count, 1);

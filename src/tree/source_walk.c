@@ -71,8 +71,8 @@ static void open_directory(struct file_source *source, struct walk *walk)
         walk->scan = scan_new(root, source->follow_links);
     if (root >= 0 && walk->scan == NULL)
         close(root);
-    if (walk->scan != NULL &&
-        scan_set_filter(walk->scan, &source->filter, source->operands.names.names[walk->operand]))
+    if (walk->scan != NULL && scan_set_filter(walk->scan, &source->filter, FILTER_SENDER,
+                                              source->operands.names.names[walk->operand]))
         return;
     walk_close(walk);
     report_operand(source, walk, failure, "cannot be opened");

@@ -91,6 +91,7 @@ struct sink_job {
     uint8_t hash[32];
     uint64_t size;
     uint64_t blocks, files;
+    uint64_t problems; /* END: what the sender could not read, and what failed here */
     struct error error;
     /* Set from another thread when the transfer is over: what is left of the job is not done. NULL:
      * never. Lives as long as the sink. */
@@ -105,6 +106,7 @@ enum sink_report_kind {
     SINK_FILE_FAILED,  /* path, error: this file is not there; the rest goes on */
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
     SINK_ANSWER,       /* block; bytes = verdicts (borrowed during the call), length = count */
+    SINK_DELETED,      /* path: it was not among what came (in a dry run: it would be deleted) */
     SINK_NOTE,     /* error.text is a line for people, e.g. what the target could not hold, with a
                       count; error.kind is not NONE */
     SINK_FINISHED, /* after SINK_END: files (done and skipped), failures (FILE_FAILED said,

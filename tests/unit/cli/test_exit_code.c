@@ -11,7 +11,8 @@ static const struct {
     {ERROR_PEER, 12},        {ERROR_INTERRUPTED, 20}, {ERROR_CHANGED, 24},   {ERROR_PEER_LOST, 30},
     {ERROR_UNREACHABLE, 40}, {ERROR_VERIFY, 41},      {ERROR_NO_REMOTE, 42}, {ERROR_VERSION, 42},
     {ERROR_NO_SPACE, 43},    {ERROR_PERMISSION, 44},  {ERROR_REFUSED, 45},   {ERROR_CRYPTO, 46},
-    {ERROR_NOT_FOUND, 47},   {ERROR_EXISTS, 48},      {ERROR_MEMORY, 49},    {ERROR_SSH, 255},
+    {ERROR_NOT_FOUND, 47},   {ERROR_EXISTS, 48},      {ERROR_MEMORY, 49},    {ERROR_LIMIT, 25},
+    {ERROR_SSH, 255},
 };
 
 static void test_codes(void **state)

@@ -35,6 +35,7 @@ static const struct message samples[] = {
     {.type = MESSAGE_FILE_DONE, .path = "x", .path_length = 1, .size = 12, .hash = {9}},
     {.type = MESSAGE_NOTE, .text = "look", .text_length = 4},
     {.type = MESSAGE_UNSUPPORTED, .unsupported = 4711},
+    {.type = MESSAGE_DELETED, .files = 300, .path = "a/b", .path_length = 3},
     {.type = MESSAGE_STATS,
      .figures = {.packets_sent = 1000,
                  .packets_lost = 10,

@@ -85,6 +85,9 @@ static void on_report(void *context, const struct sink_report *report)
     case SINK_FILE_SKIPPED:
         copy->skipped++;
         break;
+    case SINK_DELETED:
+        copy->deleted++;
+        break;
     case SINK_FILE_FAILED:
         assert_int_not_equal(report->error.kind, ERROR_NONE);
         assert_true(report->error.text[0] != '\0');
@@ -242,7 +245,11 @@ static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
 
 static void end(struct run *run, uint64_t blocks, uint64_t files)
 {
-    struct sink_job job = {.kind = SINK_END, .blocks = blocks, .files = files};
+    struct sink_job job = {.kind = SINK_END,
+                           .blocks = blocks,
+                           .files = files,
+                           .problems = run->copy->problems + run->copy->failures +
+                                       run->copy->problems_told};
     assert_int_equal(blocks, run->jobs);
     file_sink_ops.accept(run->sink, &job, on_report, run);
     assert_true(run->copy->finished != run->copy->failed);
@@ -300,7 +307,7 @@ static struct file_source *open_pull(struct copy *copy, struct transfer_request 
 void copy_run(struct copy *copy)
 {
     struct run run = {.copy = copy};
-    struct transfer_request request = {.flags = copy->flags};
+    struct transfer_request request = {.flags = copy->flags, .max_delete = copy->max_delete};
     uint8_t bitmap[REQUEST_PATHS_MAX / 8];
     if (!copy->sender_ignores_rules)
         add_rules(copy, &request);

@@ -23,9 +23,10 @@ struct copy_line {
 
 struct copy {
     /* Asked for. */
-    uint32_t flags;
-    uint64_t seed; /* 0: blocks in the order they were made */
-    size_t window; /* blocks on the way when shuffled; 0: 24 */
+    uint64_t flags, max_delete;
+    uint64_t problems_told; /* what END says of the sender */
+    uint64_t seed;          /* 0: blocks in the order they were made */
+    size_t window;          /* blocks on the way when shuffled; 0: 24 */
     const char *destination;
     const char *const *paths;
     size_t path_count;
@@ -43,7 +44,7 @@ struct copy {
     bool opened, finished, failed; /* failed: SINK_FAILED or SOURCE_FAILED */
     struct error error;            /* of opening or failing */
     struct error problem;          /* the last SOURCE_PROBLEM or SOURCE_WITHDRAW */
-    uint64_t done, skipped, failures, problems, withdrawn;
+    uint64_t done, skipped, deleted, failures, problems, withdrawn;
     uint64_t offers, packed, content; /* blocks */
     uint64_t verified_bytes, total_files, total_bytes, finished_files;
     bool totals_final;

@@ -43,7 +43,7 @@ int main(int argc, char **argv)
         return 2;
     int root = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct scan *scan = root >= 0 ? scan_new(root, false) : NULL;
-    if (scan == NULL || !scan_set_filter(scan, &filter, argv[2]))
+    if (scan == NULL || !scan_set_filter(scan, &filter, FILTER_SENDER, argv[2]))
         return 2;
     struct scan_entry entry;
     struct error error = {0};

@@ -149,11 +149,11 @@ static void test_sides(void **state)
     assert_true(parse(&filter, FILTER_FORM_RULE, "-p c"));
     assert_true(filter_copy(&copy, &filter, NULL));
     filter_unprotect(&copy);
-    assert_true(filter_keeps(&filter, "a", 1, false));
-    assert_false(filter_keeps(&copy, "a", 1, false));
-    assert_true(filter_keeps(&copy, "b", 1, false));
+    assert_true(filter_excludes(&filter, FILTER_BELOW_DELETED, "a", 1, false));
+    assert_false(filter_excludes(&copy, FILTER_BELOW_DELETED, "a", 1, false));
+    assert_true(filter_excludes(&copy, FILTER_BELOW_DELETED, "b", 1, false));
     assert_true(filter_excludes(&filter, FILTER_RECEIVER, "c", 1, false));
-    assert_false(filter_keeps(&filter, "c", 1, false));
+    assert_false(filter_excludes(&filter, FILTER_BELOW_DELETED, "c", 1, false));
     filter_release(&filter);
     filter_release(&copy);
 }
