@@ -157,20 +157,38 @@ static bool start_remote(struct copy *copy, struct error *error)
     return true;
 }
 
+/* What ssh's exit status says of the far end. 255 is ssh's own, also for a command that a signal
+ * ended: then ssh says nothing on stderr. */
+static const char *how_it_ended(const struct copy *copy, int status, char *text, size_t capacity)
+{
+    const char *host = copy->options.host, *last = copy->channel.last_words;
+    text[0] = '\0';
+    if (status == EXIT_SSH && last[0] != '\0')
+        snprintf(text, capacity, " (ssh to %s: %s)", host, last);
+    else if (status == EXIT_SSH)
+        snprintf(text, capacity, " (petrel on %s was killed)", host);
+    else if (status > 128)
+        snprintf(text, capacity, " (petrel on %s was ended by signal %d)", host, status - 128);
+    else if (status > 0)
+        snprintf(text, capacity, " (petrel on %s ended with status %d)", host, status);
+    else
+        snprintf(text, capacity, " (the far end is %s)", host);
+    return text;
+}
+
 /* Adds what a user can do about it. */
 static void advise(const struct copy *copy, int ssh_status, struct error *error)
 {
     struct error plain = *error;
+    char how[280];
     error_clear(error);
     if (plain.kind == ERROR_UNREACHABLE)
         error_set(error, plain.kind,
                   "%s: open UDP ports %u-%u on %s (or name open ones with --udp-ports)", plain.text,
                   copy->options.first_port, copy->options.last_port, copy->options.host);
-    else if (plain.kind == ERROR_PEER_LOST && ssh_status > 0)
-        error_set(error, plain.kind, "%s (petrel on %s ended with status %d); run the same again",
-                  plain.text, copy->options.host, ssh_status);
     else if (plain.kind == ERROR_PEER_LOST)
-        error_set(error, plain.kind, "%s; run the same again", plain.text);
+        error_set(error, plain.kind, "%s%s; run the same again", plain.text,
+                  how_it_ended(copy, ssh_status, how, sizeof(how)));
     else
         *error = plain;
 }
@@ -254,10 +272,8 @@ int command_copy(int argc, char **argv)
     struct error error = {0};
     uint64_t started_ns = driver_now();
     copy.stop = interrupt_watch();
-    if (!copy_options_parse(&copy.options, argc, argv, &error)) {
-        fprintf(stderr, "petrel: %s\n", error.text);
-        return EXIT_USAGE;
-    }
+    if (!copy_options_parse(&copy.options, argc, argv, &error))
+        return report_usage(argc, argv, &error);
     copy.options.ssh.stop = copy.stop;
     if (copy.options.help || copy.options.version) {
         if (copy.options.version)

@@ -14,7 +14,7 @@
 
 struct event_log {
     FILE *out;
-    bool owned;
+    bool owned, dry_run;
     uint64_t next_progress_ns;
 };
 
@@ -90,6 +90,7 @@ static void put_hash(json_t *event, const uint8_t hash[32])
 
 void event_log_start(struct event_log *log, const struct report_options *options)
 {
+    log->dry_run = options->dry_run;
     json_t *event = begin("start");
     put_text(event, "host", options->host);
     put_text(event, "direction", options->push ? "push" : "pull");
@@ -133,6 +134,7 @@ void event_log_file(struct event_log *log, const struct transfer_event *file)
     if (file->kind == TRANSFER_FILE_FAILED) {
         put_text(event, "kind", error_kind_name(file->error.kind));
         put_text(event, "text", file->error.text);
+        put_text(event, "side", file->is_peers ? "remote" : "local");
     } else if (file->kind != TRANSFER_FILE_DELETED) {
         put_number(event, "size", file->size);
     }
@@ -172,8 +174,9 @@ bool event_log_end(struct event_log *log, const struct transfer_progress *progre
         emit(log, event);
     }
     json_t *event = begin("summary");
-    json_object_set_new(event, "verified",
-                        json_boolean(error->kind == ERROR_NONE && progress->files_failed == 0));
+    json_object_set_new(
+        event, "verified",
+        json_boolean(error->kind == ERROR_NONE && progress->files_failed == 0 && !log->dry_run));
     put_number(event, "exit_code", (uint64_t)exit_code);
     put_amounts(event, progress);
     put_number(event, "deleted", progress->deleted);

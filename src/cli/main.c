@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
+#include "cli/report.h"
 #include "cli/version.h"
 
 struct command {
@@ -64,7 +65,7 @@ static const struct command *find_command(const char *name)
     return NULL;
 }
 
-/* A first word that is nearly a command, and neither a file here nor a remote name, is a mistyped
+/* A word that is nearly a command, and neither a file here nor a remote name, is a mistyped
  * command; else it is a source, for the word copy may be left out. */
 static const char *mistyped(const char *word)
 {
@@ -78,6 +79,28 @@ static const char *mistyped(const char *word)
     if (strpbrk(word, ":/") != NULL || word[0] == '-' || access(word, F_OK) == 0)
         return NULL;
     return nearest_name(word, names);
+}
+
+/* Looks at the first word that is no option, and at words before it that may be an option's value.
+ */
+static bool check_command(int argc, char **argv, struct error *error)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        bool after_option = i > 1 && argv[i - 1][0] == '-';
+        if (argv[i][0] == '-')
+            continue;
+        const char *near = mistyped(argv[i]);
+        if (near != NULL && strcmp(near, argv[i]) == 0)
+            return error_set(error, ERROR_USAGE, "the command comes first: petrel %s ...", near);
+        if (near != NULL)
+            return error_set(error, ERROR_USAGE,
+                             "there is no command %s, nor a file of that name; did you mean "
+                             "petrel %s?",
+                             argv[i], near);
+        if (!after_option)
+            break;
+    }
+    return true;
 }
 
 /* A file opened in the place of a closed stdin, stdout or stderr would be read or written by
@@ -106,13 +129,8 @@ int main(int argc, char **argv)
         return command_version(argc, argv);
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
         return command_help(argc, argv);
-    const char *near = mistyped(argv[1]);
-    if (near != NULL) {
-        fprintf(stderr,
-                "petrel: there is no command %s, nor a file of that name; did you mean "
-                "petrel %s?\n",
-                argv[1], near);
-        return EXIT_USAGE;
-    }
+    struct error error = {0};
+    if (!check_command(argc, argv, &error))
+        return report_usage(argc, argv, &error);
     return command_copy(argc, argv);
 }

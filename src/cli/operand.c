@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/port_range.h"
 
@@ -123,9 +124,48 @@ static bool is_remote(const char *word)
     return close != NULL && close[1] == ':';
 }
 
+/* What other programs take, or what is not complete: each with the way to write it here. */
+static bool check_form(const char *word, struct error *error)
+{
+    static const char *const schemes[] = {"rsync://", "ssh://", "sftp://", "http://",
+                                          "https://", "ftp://", "file://", "s3://"};
+    size_t stop = strcspn(word, ":/[");
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        if (strncasecmp(word, schemes[i], strlen(schemes[i])) == 0)
+            return error_set(error, ERROR_USAGE,
+                             "%s: petrel does not speak %.*s; write [user@]host:path or "
+                             "scp://[user@]host[:port]/path",
+                             word, (int)strlen(schemes[i]), schemes[i]);
+    }
+    if (word[0] == '@' && word[stop] == ':')
+        return error_set(error, ERROR_USAGE,
+                         "%s: no user stands before the @; write user@host:path or host:path",
+                         word);
+    if (word[stop] == '[' && (stop == 0 || word[stop - 1] == '@') &&
+        strchr(word + stop, ']') == NULL && strchr(word + stop, ':') != NULL)
+        return error_set(error, ERROR_USAGE,
+                         "%s: the bracket is not closed; write [address]:path, or ./%s for a file "
+                         "here",
+                         word, word);
+    if (stop == 0 || word[stop] != ':' || word[stop + 1] != ':')
+        return true;
+    const char *last = strrchr(word, ':'), *at = memchr(word, '@', stop);
+    const char *host = at != NULL ? at + 1 : word;
+    if (strspn(host, "0123456789abcdefABCDEF:") >= (size_t)(last - host))
+        return error_set(error, ERROR_USAGE,
+                         "%s: an IPv6 address stands in brackets; write %.*s[%.*s]:%s", word,
+                         (int)(host - word), word, (int)(last - host), host, last + 1);
+    return error_set(error, ERROR_USAGE,
+                     "%s: host::module means a daemon of rsync; petrel goes through ssh: write "
+                     "%.*s:path",
+                     word, (int)stop, word);
+}
+
 bool operand_parse(struct operand *operand, const char *word, struct error *error)
 {
     *operand = (struct operand){0};
+    if (!check_form(word, error))
+        return false;
     bool good = true;
     if (strncmp(word, SCHEME, strlen(SCHEME)) == 0) {
         operand->remote = true;

@@ -98,7 +98,8 @@ void report_event(void *context, const struct transfer_event *event)
         break;
     case TRANSFER_FILE_FAILED:
         failures_add(&report->failures, event->error.kind);
-        report_line(report, "%s: %s", name, text);
+        report_line(report, "%s%s%s: %s", event->is_peers ? report->options.host : "",
+                    event->is_peers ? ": " : "", name, text);
         break;
     case TRANSFER_FILE_DELETED:
         if (report->options.verbose > 0 || report->options.dry_run)
@@ -139,6 +140,32 @@ static void print_summary(struct report *report, const struct transfer_progress 
     }
 }
 
+/* The value of --json among words that could not be parsed; NULL for none. */
+static const char *find_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            return "";
+        if (strncmp(argv[i], "--json=", 7) == 0)
+            return argv[i] + 7;
+    }
+    return NULL;
+}
+
+int report_usage(int argc, char **argv, const struct error *error)
+{
+    const char *json = find_json(argc, argv);
+    char text[sizeof(error->text)];
+    fprintf(stderr, "petrel: %s\n", display_name(text, sizeof(text), error->text));
+    struct event_log *log = json != NULL ? event_log_new(json, NULL) : NULL;
+    if (log != NULL) {
+        const struct transfer_progress nothing = {0};
+        event_log_end(log, &nothing, error, 0, EXIT_USAGE);
+    }
+    event_log_free(log);
+    return EXIT_USAGE;
+}
+
 static uint64_t good_files(const struct transfer_progress *progress)
 {
     return progress->files_done + progress->files_skipped;
@@ -162,11 +189,14 @@ int report_end(struct report *report, const struct transfer_progress *progress,
 {
     uint64_t command_ns = driver_now() - report->options.command_start_ns;
     progress_line_clear(&report->line);
+    struct error named = {0};
+    if (progress->error_is_peers && error->kind != ERROR_NONE) {
+        error_set(&named, error->kind, "%s: %s", report->options.host, error->text);
+        error = &named;
+    }
     if (error->kind != ERROR_NONE) {
         char text[sizeof(error->text)];
-        report_line(report, "%s%s%s", progress->error_is_peers ? report->options.host : "",
-                    progress->error_is_peers ? ": " : "",
-                    display_name(text, sizeof(text), error->text));
+        report_line(report, "%s", display_name(text, sizeof(text), error->text));
     } else if (has_summary(report, progress)) {
         print_summary(report, progress, command_ns);
     }

@@ -32,6 +32,9 @@ int report_exit_code(const struct report *report, const struct transfer_progress
  * another one when the events that a program waits for could not be written. */
 int report_end(struct report *report, const struct transfer_progress *progress,
                const struct error *error, const char *hint, int exit_code);
+/* A command line that was not understood: the error on stderr, and as an event where one of the
+ * words asks for --json. Returns EXIT_USAGE. */
+int report_usage(int argc, char **argv, const struct error *error);
 /* A line for people on stderr, prefixed "petrel: ", clear of the progress line. */
 void report_line(struct report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

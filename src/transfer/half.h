@@ -71,6 +71,8 @@ void transfer_put(struct transfer *transfer, const struct work_job *job, uint64_
 void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kind, const char *path,
                          size_t path_length, uint64_t size, const uint8_t *hash,
                          const struct error *error);
+/* TRANSFER_FILE_FAILED as the peer's PROBLEM tells it. */
+void transfer_event_problem(struct transfer *transfer, const struct message *message);
 /* A message's kind and text as an error. */
 void transfer_message_error(const struct message *message, struct error *error);
 /* The client's REQUEST. False with an error when it is too long. */

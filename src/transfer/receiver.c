@@ -405,12 +405,9 @@ static bool on_end(struct transfer *transfer, const struct message *message, str
 
 static bool on_problem(struct transfer *transfer, const struct message *message)
 {
-    struct error error;
-    transfer_message_error(message, &error);
     transfer->progress.files_failed++;
     transfer->receiver->progress_changed = true;
-    transfer_event_file(transfer, TRANSFER_FILE_FAILED, message->path, message->path_length, 0,
-                        NULL, &error);
+    transfer_event_problem(transfer, message);
     return true;
 }
 

@@ -358,7 +358,6 @@ static void on_progress(struct transfer *transfer, const struct message *message
 static bool sender_message(struct transfer *transfer, const struct message *message,
                            uint64_t now_ns, struct error *error)
 {
-    struct error problem;
     switch (message->type) {
     case MESSAGE_REQUEST:
         return on_request(transfer, message, now_ns, error);
@@ -380,9 +379,7 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
                                 message->path_length, 0, NULL, NULL);
         return true;
     case MESSAGE_PROBLEM:
-        transfer_message_error(message, &problem);
-        transfer_event_file(transfer, TRANSFER_FILE_FAILED, message->path, message->path_length, 0,
-                            NULL, &problem);
+        transfer_event_problem(transfer, message);
         return true;
     default:
         return transfer_common_message(transfer, message, error);

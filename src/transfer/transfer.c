@@ -109,9 +109,9 @@ void transfer_put(struct transfer *transfer, const struct work_job *job, uint64_
         transfer_fail_memory(transfer, now_ns);
 }
 
-void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kind, const char *path,
-                         size_t path_length, uint64_t size, const uint8_t *hash,
-                         const struct error *error)
+/* Gives the event to whoever wants it, its path ended. */
+static void emit(struct transfer *transfer, struct transfer_event *event, const char *path,
+                 size_t path_length)
 {
     if (transfer->config.on_event == NULL)
         return;
@@ -121,12 +121,27 @@ void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kin
     if (path_length > 0)
         memcpy(text, path, path_length);
     text[path_length] = 0;
-    struct transfer_event event = {.kind = kind, .path = text, .size = size};
+    event->path = text;
+    transfer->config.on_event(transfer->config.event_context, event);
+}
+
+void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kind, const char *path,
+                         size_t path_length, uint64_t size, const uint8_t *hash,
+                         const struct error *error)
+{
+    struct transfer_event event = {.kind = kind, .size = size};
     if (hash != NULL)
         memcpy(event.hash, hash, sizeof event.hash);
     if (error != NULL)
         event.error = *error;
-    transfer->config.on_event(transfer->config.event_context, &event);
+    emit(transfer, &event, path, path_length);
+}
+
+void transfer_event_problem(struct transfer *transfer, const struct message *message)
+{
+    struct transfer_event event = {.kind = TRANSFER_FILE_FAILED, .is_peers = true};
+    transfer_message_error(message, &event.error);
+    emit(transfer, &event, message->path, message->path_length);
 }
 
 void transfer_message_error(const struct message *message, struct error *error)
@@ -392,6 +407,7 @@ void transfer_progress(const struct transfer *transfer, struct transfer_progress
 {
     *progress = transfer->progress;
     progress->sends = transfer->config.role == ROLE_SENDER;
+    progress->error_is_peers = transfer->error_is_peers;
     if (transfer->session == NULL)
         return;
     session_statistics(transfer->session, &progress->session);

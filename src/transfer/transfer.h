@@ -46,6 +46,7 @@ struct transfer_event {
     uint64_t size;
     uint8_t hash[32];
     struct error error;
+    bool is_peers; /* the failure is on the peer's side */
 };
 
 typedef void transfer_event_function(void *context, const struct transfer_event *event);

@@ -115,7 +115,10 @@ static bool open_parent(struct place *place, const struct transfer_request *requ
     if (place->root >= 0)
         return true;
     if (errno == ENOENT)
-        return missing_parent(leaf, error);
+        return error_set(error, ERROR_NOT_FOUND,
+                         "the directory %s, which should hold %.80s, does not exist; make it, or "
+                         "use --mkpath",
+                         display_name(shown, sizeof shown, parent), place->prefixes[0]);
     return error_set_errno(error, errno, "cannot open the directory %s",
                            display_name(shown, sizeof shown, parent));
 }
@@ -194,7 +197,7 @@ static bool look_at_names(struct place *place, struct error *error)
 
 /* Refuses at once where nothing could be written. Our own directory may be closed by its mode when
  * a copy of it is being updated: then it is opened for the time being. */
-static bool is_writable(const struct place *place, struct error *error)
+static bool is_writable(const struct place *place, const char *destination, struct error *error)
 {
     struct stat status;
     if (place->root < 0 || faccessat(place->root, ".", W_OK | X_OK, AT_EACCESS) == 0)
@@ -206,7 +209,9 @@ static bool is_writable(const struct place *place, struct error *error)
     if (failure == EACCES && contents && fstat(place->root, &status) == 0 &&
         status.st_uid == geteuid())
         return true;
-    return error_set_errno(error, failure, "the destination directory cannot be written to");
+    char shown[SHOWN];
+    return error_set_errno(error, failure, "the destination %s cannot be written to",
+                           display_name(shown, sizeof shown, destination));
 }
 
 static bool copy_names(struct place *place, const struct transfer_request *request)
@@ -255,9 +260,10 @@ bool place_open(struct place *place, const struct transfer_request *request, str
     if (!copy_names(place, request))
         return error_set(error, ERROR_MEMORY, "no memory for the destination");
     char *path = path_from_home(request->destination != NULL ? request->destination : "", error);
-    bool valid = path != NULL && find_root(place, request, path, error) &&
-                 look_at_names(place, error) &&
-                 ((request->flags & TRANSFER_DRY_RUN) != 0 || is_writable(place, error));
+    bool valid =
+        path != NULL && find_root(place, request, path, error) && look_at_names(place, error) &&
+        ((request->flags & TRANSFER_DRY_RUN) != 0 ||
+         is_writable(place, request->destination != NULL ? request->destination : "~", error));
     free(path);
     if (!valid)
         place_close(place);

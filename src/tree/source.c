@@ -41,7 +41,11 @@ static void add_problem(struct file_source *source, char *path, const struct err
 
 char *source_display_path(const struct file_source *source, uint32_t name, const char *path)
 {
-    const char *operand = source->operands.paths[name];
+    /* As it is named at the destination, which is what is said of files that arrive; a directory
+     * whose contents are sent has no name there. */
+    const char *operand = source->operands.names.names[name];
+    if (operand[0] == '\0' && path[0] == '\0')
+        operand = source->operands.paths[name];
     size_t size = strlen(operand);
     bool joined = path[0] != '\0' && size > 0 && operand[size - 1] != '/';
     char *text = malloc(size + strlen(path) + 2);

@@ -239,6 +239,9 @@ class Options(hosts.Case):
         self.assertIn("would", result.stderr)
         self.assertNotIn("verified", result.stderr)
         self.assertEqual(os.listdir(self.path("far")), [])
+        events = self.copy("-n", "--json", source, self.remote("far")).events()
+        self.assertEqual(events[-1]["exit_code"], 0)
+        self.assertFalse(events[-1]["verified"])
 
     def test_quiet(self):
         result = self.copy("-q", self.write("near/file", 10), self.remote("far"))

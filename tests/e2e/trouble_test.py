@@ -51,8 +51,8 @@ class BadInput(hosts.Case):
     def test_no_permission_to_write(self):
         source = self.write("near/file", 10)
         os.chmod(self.path("far"), 0o555)
-        self.fails(PERMISSION, "Permission denied", source, self.remote("far/x"),
-                   far_petrel=as_nobody(PETREL))
+        self.fails(PERMISSION, [HOST, self.path("far/x"), "Permission denied"], source,
+                   self.remote("far/x"), far_petrel=as_nobody(PETREL))
 
     def test_a_file_where_a_folder_is_needed(self):
         source = self.write("near/file", 10)
@@ -114,8 +114,42 @@ class BadInput(hosts.Case):
                             ((["--limit", "25M", "a", "b:"]), "25MB"),
                             ((["--", "-oProxyCommand=x:", "."]), "cannot begin with '-'")):
             self.fails(USAGE, says, *words)
-        result = self.petrel("cpoy", "a", "b:", code=USAGE, config=False)
-        self.assertIn("did you mean petrel copy?", result.stderr)
+        for words, says in ((["cpoy", "a", "b:"], "did you mean petrel copy?"),
+                            (["-q", "instal", "b"], "did you mean petrel install?"),
+                            (["-P", "22", "doctro", "b"], "did you mean petrel doctor?"),
+                            (["-q", "install", "b"], "the command comes first: petrel install")):
+            self.assertIn(says, self.petrel(*words, code=USAGE, config=False).stderr)
+        self.write("near/instal", 1) # a file of that name is meant
+        self.fails(USAGE, "neither side", "instal", "b", cwd=self.path("near"))
+
+    def test_usage_errors_as_events(self):
+        for words in (["copy", "--json", "a", "b"], ["--json", "cpoy", "a", "b:"],
+                      ["copy", "--json", "--lanse", "2", "a", "b:"]):
+            result = self.petrel(*words, code=USAGE, config=False)
+            error, summary = result.events()
+            self.assertEqual((error["event"], error["kind"]), ("error", "usage"))
+            self.assertEqual((summary["event"], summary["exit_code"]), ("summary", USAGE))
+            self.assertIn(error["text"], result.stderr)
+            self.assertFalse(summary["verified"])
+        log = self.path("log")
+        self.petrel("copy", f"--json={log}", "a", "b", code=USAGE, config=False)
+        with open(log) as file:
+            self.assertEqual(len(file.read().splitlines()), 2)
+
+    def test_which_side_failed(self):
+        source = self.write("near/d/file", 10)
+        self.write("near/d/other", 10)
+        self.write("far/d/file/inside", 10)
+        result = self.copy("--json", self.path("near/d"), self.remote("far"), code=PARTIAL)
+        failed = next(event for event in result.events() if event["event"] == "failed")
+        self.assertEqual((failed["path"], failed["side"]), ("d/file", "remote"))
+        self.assertIn(f"petrel: {HOST}: d/file: ", result.stderr)
+        os.mkfifo(self.path("near/d/pipe"))
+        result = self.copy("--json", self.path("near/d"), self.remote("far"), code=PARTIAL)
+        sides = {event["path"]: event["side"] for event in result.events()
+                 if event["event"] == "failed"}
+        self.assertEqual(sides, {"d/file": "remote", "d/pipe": "local"})
+        self.fails(NOT_FOUND, [f"{HOST}: ", "far/none"], source, self.remote("far/none/x"))
         self.assertEqual(self.petrel(code=USAGE, config=False).stderr, "")
 
 

@@ -60,6 +60,8 @@ static void test_bad(void **state)
         "scp://",    "scp:///x",           "scp://h:x/y",     "scp://h:/y",      "scp://h:123456/y",
         "scp://-x/", "scp://u@-x/y",       "scp://h:22x/y",   "scp://[::1/x",    "[]:x",
         "user@:x",   "scp://h:0/y",        "scp://h:65536/y", "scp://[::1]22/x", "scp://[]/x",
+        "@far:x",    "[fd77::2:x",         "u@[fd77::2:x",    "rsync://far/x",   "RSYNC://far/x",
+        "far::m/x",  "fd77::2:x",          "u@fd77::2:x",     "https://far/x",   "sftp://far/x",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct operand operand;
@@ -71,6 +73,33 @@ static void test_bad(void **state)
         assert_null(operand.host);
         assert_null(operand.path);
     }
+}
+
+static void test_advice(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"@far:x", "no user stands before"},          {"[fd77::2:x", "bracket is not closed"},
+        {"rsync://far/x", "does not speak rsync://"}, {"far::m/x", "write far:path"},
+        {"fd77::2:x", "write [fd77::2]:x"},           {"u@fd77::2:x", "write u@[fd77::2]:x"},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct operand operand;
+        struct error error = {0};
+        assert_false(operand_parse(&operand, pairs[i][0], &error));
+        assert_non_null(strstr(error.text, pairs[i][1]));
+        assert_non_null(strstr(error.text, pairs[i][0]));
+    }
+    struct operand operand;
+    struct error error = {0};
+    assert_true(operand_parse(&operand, "a[b:c", &error)); /* no bracket where a host may stand */
+    assert_false(operand.remote);
+    operand_release(&operand);
+    assert_true(operand_parse(&operand, "./[a:b", &error));
+    assert_false(operand.remote);
+    operand_release(&operand);
+    assert_true(operand_parse(&operand, "[abc", &error));
+    operand_release(&operand);
 }
 
 /* Each word cut at every byte: nothing crashes, and what fails says why and owns nothing. */
@@ -96,6 +125,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),
         cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_advice),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
