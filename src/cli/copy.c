@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/units.h"
 #include "cli/channel_watch.h"
@@ -11,7 +12,10 @@
 #include "cli/install_offer.h"
 #include "cli/interrupt.h"
 #include "cli/report.h"
+#include "cli/retry.h"
 #include "cli/run_transfer.h"
+#include "cli/ssh_answer.h"
+#include "cli/ssh_option_rows.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
 #include "tree/sink.h"
@@ -20,6 +24,7 @@
 #define OPEN_TIMEOUT_NS (10 * NS_PER_S)
 #define REMOTE_END_NS (3 * NS_PER_S)
 #define INTERRUPTED_END_NS (500 * NS_PER_MS)
+#define NAP_NS (100 * NS_PER_MS)
 
 struct copy {
     struct copy_options options;
@@ -30,6 +35,17 @@ struct copy {
     struct report *report;
     const volatile int *stop;
     struct channel_watch watch;
+    struct retry retry;
+    struct transfer_progress before; /* what earlier tries brought */
+};
+
+/* One connection to the other end, and what came of it. */
+struct
+try {
+    struct error error;
+    struct transfer_progress progress;
+    char hint[256];
+    int ssh_status;
 };
 
 /* ---- what is asked for ---- */
@@ -60,6 +76,8 @@ static bool prepare_pull(struct copy *copy, struct error *error)
 static bool prepare(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
+    transfer_request_release(&copy->request);
+    copy->request = (struct transfer_request){0};
     const char *path = options->destination.path;
     size_t length = strlen(path);
     struct filter filter = {0};
@@ -193,6 +211,14 @@ static void advise(const struct copy *copy, int ssh_status, struct error *error)
         *error = plain;
 }
 
+static void tick(void *context, const struct transfer_progress *progress)
+{
+    const struct copy *copy = context;
+    struct transfer_progress sum = *progress;
+    retry_add(&sum, &copy->before);
+    report_tick(copy->report, &sum);
+}
+
 static bool run(struct copy *copy, struct transfer_progress *progress, char *hint,
                 size_t hint_capacity, struct error *error)
 {
@@ -214,8 +240,8 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                           .watch_fd = copy->channel.from_remote,
                                           .on_watch = channel_watch_read,
                                           .watch_context = &copy->watch},
-                               .on_tick = report_tick,
-                               .tick_context = copy->report,
+                               .on_tick = tick,
+                               .tick_context = copy,
                                .watch = &copy->watch};
     memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
@@ -237,26 +263,116 @@ static bool is_confirmed(const struct copy *copy, const struct error *error, int
            error->kind == ERROR_PEER_LOST && ssh_status == EXIT_OK;
 }
 
+/* ---- one try, and the next ---- */
+
+static void try_once(struct copy *copy, struct try *try)
+{
+    *try = (struct try){.ssh_status = -1};
+    copy->watch = (struct channel_watch){0};
+    bool started = prepare(copy, &try->error) && start_remote(copy, &try->error);
+    if (started && copy->retry.heard_ns != 0) {
+        char time[24];
+        format_time(time, sizeof(time), driver_now() - copy->retry.heard_ns);
+        report_note(copy->report, "%s answers again, after %s", copy->options.host, time);
+    }
+    if (started)
+        run(copy, &try->progress, try->hint, sizeof(try->hint), &try->error);
+    try->ssh_status =
+        ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
+    if (!started || !is_confirmed(copy, &try->error, try->ssh_status))
+        return;
+    error_clear(&try->error);
+    report_line(copy->report,
+                "%s's last packets were lost; its exit status says that all was verified",
+                copy->options.host);
+}
+
+/* The error of a copy that is not tried again, although it might have been. */
+static void explain_end(const struct copy *copy, enum retry_verdict verdict, struct error *error)
+{
+    const char *host = copy->options.host, *said = copy->channel.last_words;
+    char time[24];
+    format_time(time, sizeof(time), driver_now() - copy->retry.heard_ns);
+    struct error last = *error;
+    error_clear(error);
+    if (verdict == RETRY_REFUSED)
+        error_set(error, ERROR_PEER_LOST,
+                  "the connection to %s was lost, and a new login was refused%s: %s", host,
+                  ssh_user_is_there(&copy->options.ssh) ? "" : " where nobody can type a password",
+                  said);
+    else if (verdict == RETRY_FRUITLESS)
+        error_set(error, ERROR_PEER_LOST, "%.300s, several times at the same point", last.text);
+    else if (last.kind == ERROR_PEER_LOST)
+        error_set(error, ERROR_PEER_LOST, "%.300s", last.text);
+    else
+        error_set(error, ERROR_PEER_LOST, "no answer from %s for %s; the last try: %.300s", host,
+                  time, last.text);
+}
+
+/* False when the user had enough of it. */
+static bool wait_until(struct copy *copy, const struct transfer_progress *shown, uint64_t at_ns)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    while (*copy->stop == 0 && driver_now() < at_ns) {
+        tick(copy, shown);
+        nanosleep(&nap, NULL);
+    }
+    return *copy->stop == 0;
+}
+
+static void tell_loss(struct copy *copy, const char *text)
+{
+    char time[24];
+    uint64_t limit_ns = copy->retry.limit_ns, minutes = limit_ns / (60 * NS_PER_S);
+    if (minutes > 0 && limit_ns % (60 * NS_PER_S) == 0)
+        snprintf(time, sizeof(time), "%llu min", (unsigned long long)minutes);
+    else
+        format_time(time, sizeof(time), limit_ns);
+    report_note(copy->report, "%s; trying again for up to %s", text, time);
+}
+
+static bool goes_on(struct copy *copy, struct try *try)
+{
+    struct retry_outcome outcome = {.error = &try->error,
+                                    .refused = retry_is_refusal(copy->channel.last_words),
+                                    .missing = copy->channel.missing,
+                                    .progress = &try->progress};
+    uint64_t at_ns = 0;
+    bool was_reached = try->progress.session.last_heard_ns != 0;
+    enum retry_verdict verdict = retry_judge(&copy->retry, &outcome, driver_now(), &at_ns);
+    if (verdict == RETRY_NOT)
+        return false;
+    if (verdict != RETRY_AGAIN) {
+        explain_end(copy, verdict, &try->error);
+        return false;
+    }
+    if (was_reached)
+        tell_loss(copy, try->error.text);
+    struct transfer_progress shown = try->progress;
+    shown.session.last_heard_ns = copy->retry.heard_ns;
+    bool good = ssh_options_retry(&copy->options.ssh, copy->retry.failures, &try->error) &&
+                wait_until(copy, &shown, at_ns);
+    if (!good) {
+        error_clear(&try->error);
+        return error_set(&try->error, ERROR_INTERRUPTED, "interrupted");
+    }
+    retry_add(&try->progress, &copy->before);
+    copy->before = try->progress;
+    return true;
+}
+
 static int copy_files(struct copy *copy)
 {
-    struct error error = {0};
-    struct transfer_progress progress = {0};
-    char hint[256] = "";
-    bool started = prepare(copy, &error) && start_remote(copy, &error);
-    if (started)
-        run(copy, &progress, hint, sizeof(hint), &error);
-    int status = ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
-    if (started && is_confirmed(copy, &error, status)) {
-        error_clear(&error);
-        report_line(copy->report,
-                    "%s's last packets were lost; its exit status says that all was "
-                    "verified",
-                    copy->options.host);
-    }
-    advise(copy, status, &error);
-    int code = error.kind != ERROR_NONE ? exit_code_of(error.kind)
-                                        : report_exit_code(copy->report, &progress);
-    return report_end(copy->report, &progress, &error, hint, code);
+    struct try try;
+    copy->retry.limit_ns = copy->options.retry_for_ns;
+    do
+        try_once(copy, &try);
+    while (goes_on(copy, &try));
+    retry_add(&try.progress, &copy->before);
+    advise(copy, try.ssh_status, &try.error);
+    int code = try.error.kind != ERROR_NONE ? exit_code_of(try.error.kind)
+                                            : report_exit_code(copy->report, &try.progress);
+    return report_end(copy->report, &try.progress, &try.error, try.hint, code);
 }
 
 static void print_help(void)

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/habit_rows.h"
 #include "cli/port_range.h"
+#include "cli/retry.h"
 #include "cli/ssh_option_rows.h"
 
 /* ---- options with a form of their own ---- */
@@ -29,6 +30,16 @@ static bool parse_ports(void *target, const char *value, struct error *error)
     if (!port_range_parse(value, &options->first_port, &options->last_port))
         return error_set(error, ERROR_USAGE,
                          "--udp-ports takes a port or a range such as 60000-61000, not %s", value);
+    return true;
+}
+
+static bool parse_retry_for(void *target, const char *value, struct error *error)
+{
+    uint64_t time_ns = 0;
+    if (strcmp(value, "0") != 0 && !parse_time(value, &time_ns, NULL))
+        return error_set(error, ERROR_USAGE,
+                         "--retry-for takes a time such as 90s, 10m or 24h, or 0, not %s", value);
+    ((struct copy_options *)target)->retry_for_ns = time_ns;
     return true;
 }
 
@@ -115,6 +126,8 @@ static const struct option table[] = {
      NULL},
     {0, "policy", OPTION_CUSTOM, 0, "POLICY",
      "towards others: auto, fair, background or fixed:RATE", parse_policy},
+    {0, "retry-for", OPTION_CUSTOM, 0, "TIME",
+     "connect again for so long when the connection is lost (10m)", parse_retry_for},
     {0, "json", OPTION_OPTIONAL, FIELD(json), "FILE",
      "events as JSON, one a line, to stdout or FILE", NULL},
     {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
@@ -216,8 +229,10 @@ static bool check_limit(const struct copy_options *options, struct error *error)
 
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
-    *options = (struct copy_options){
-        .first_port = PORTS_FIRST, .last_port = PORTS_LAST, .max_delete = UINT64_MAX};
+    *options = (struct copy_options){.first_port = PORTS_FIRST,
+                                     .last_port = PORTS_LAST,
+                                     .max_delete = UINT64_MAX,
+                                     .retry_for_ns = RETRY_FOR_DEFAULT_NS};
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");

@@ -21,6 +21,7 @@ struct copy_options {
     unsigned lanes; /* 0: auto */
     uint16_t first_port, last_port;
     uint64_t limit_bps;
+    uint64_t retry_for_ns; /* 0: not at all */
     struct send_policy policy;
     const char *json; /* NULL: off; "": to stdout; else a file */
     struct operand *sources;

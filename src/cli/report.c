@@ -64,6 +64,19 @@ void report_line(struct report *report, const char *format, ...)
     va_end(arguments);
 }
 
+void report_note(struct report *report, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!report->options.quiet)
+        report_line(report, "%s", text);
+    if (report->log != NULL)
+        event_log_note(report->log, text);
+}
+
 static void remember_file(struct report *report, const struct transfer_event *event)
 {
     report->files++;

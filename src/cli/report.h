@@ -35,6 +35,9 @@ int report_end(struct report *report, const struct transfer_progress *progress,
 /* A command line that was not understood: the error on stderr, and as an event where one of the
  * words asks for --json. Returns EXIT_USAGE. */
 int report_usage(int argc, char **argv, const struct error *error);
+/* A line about the copy on stderr, unless quiet, and in the events. */
+void report_note(struct report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A line for people on stderr, prefixed "petrel: ", clear of the progress line. */
 void report_line(struct report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -121,7 +121,7 @@ static bool check_version(const struct bootstrap_answer *answer, const char *hos
 
 /* ---- how long ---- */
 
-static bool is_user_there(const struct ssh_options *options)
+bool ssh_user_is_there(const struct ssh_options *options)
 {
     static const char *const windows[] = {"SSH_ASKPASS", "DISPLAY", "WAYLAND_DISPLAY"};
     if (options->batch)
@@ -138,7 +138,7 @@ static bool is_user_there(const struct ssh_options *options)
 
 static uint64_t login_time(const struct wait *wait)
 {
-    if (is_user_there(wait->options))
+    if (ssh_user_is_there(wait->options))
         return LOGIN_NS;
     return wait->reuse->on ? LOGIN_UNASKED_NS : ANSWER_NS;
 }

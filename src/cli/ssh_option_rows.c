@@ -65,6 +65,25 @@ bool ssh_options_finish(struct ssh_options *options, struct error *error)
            (!options->batch || pass(options, "-oBatchMode=yes", NULL, error));
 }
 
+bool ssh_options_retry(struct ssh_options *options, unsigned failures, struct error *error)
+{
+    static const char timeout[] = "-oConnectTimeout=10", alone[] = "-oControlPath=none";
+    struct option_list *list = &options->passed;
+    if (options->command != NULL) /* no ssh, perhaps */
+        return true;
+    if (failures == 0)
+        return (list->count > 0 && list->values[list->count - 1] == timeout) ||
+               pass(options, timeout, NULL, error);
+    if (list->values[0] == alone)
+        return true;
+    if (!pass(options, alone, NULL, error))
+        return false;
+    /* The first one that names a thing wins. */
+    memmove(list->values + 1, list->values, (list->count - 1) * sizeof(*list->values));
+    list->values[0] = alone;
+    return true;
+}
+
 void ssh_options_release(struct ssh_options *options)
 {
     option_list_release(&options->passed);

@@ -36,6 +36,9 @@ bool ssh_option_any(void *target, const char *value, struct error *error);
 
 /* After parsing: checks what options say together and passes the flags on. */
 bool ssh_options_finish(struct ssh_options *options, struct error *error);
+/* For a new connection after one that was lost, `failures` tries after it: ssh does not wait for an
+ * answer as long as it else may, and does without a master of the user's whose own may be gone. */
+bool ssh_options_retry(struct ssh_options *options, unsigned failures, struct error *error);
 void ssh_options_release(struct ssh_options *options);
 
 #endif

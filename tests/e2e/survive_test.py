@@ -24,6 +24,7 @@ for word in [word for word in sys.argv if word.startswith("--kills=")]:
     if "--inside" in sys.argv:
         sys.argv.remove(word)
 
+LOST = 30
 GONE_SECONDS = 10 # after the kill; what waits for a disk that others keep busy cannot be ended
 HALF = re.compile(r"\.petrel-[0-9a-f]{16}$")
 
@@ -65,7 +66,7 @@ def open_ports():
 
 
 class Survive(hosts.Case):
-    def start_copy(self, *words, size=8 * MIB, limit="16Mbit", **keywords):
+    def start_copy(self, *words, size=4 * MIB, limit="16Mbit", **keywords):
         """A push that takes some seconds."""
         self.write("near/file", size)
         return self.start("--limit", limit, *words, self.path("near/file"), self.remote("far"),
@@ -158,13 +159,106 @@ class Channel(Survive):
         self.arrives(process)
 
     def test_and_a_pull_does(self):
-        self.write("far/file", 8 * MIB)
+        self.write("far/file", 4 * MIB)
         process = self.start("-o", "ControlPath=none", "--limit", "16Mbit",
                              self.remote("far/file"), self.path("near"))
         self.flows("near")
         for ssh in self.ssh_of(process):
             os.kill(ssh, signal.SIGKILL)
         self.arrives(process)
+
+
+class Again(Survive):
+    """The other end is lost and has to be started anew."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.lose, False)
+
+    def lose(self, lost=True):
+        """The path passes nothing any more, or all again."""
+        share = "100%" if lost else "0%"
+        hosts.link("set", "--loss", share, "--loss-back", share)
+
+    def kill_far(self):
+        far = processes(PETREL, " remote")
+        far = [one for one in far if one in hosts.own_processes()]
+        self.assertTrue(far)
+        for one in far:
+            os.kill(one, signal.SIGKILL)
+
+    def clean(self, folder):
+        """What a killed receiver leaves is there for the next run; none follows."""
+        for name in os.listdir(self.path(folder)):
+            if HALF.match(name):
+                os.unlink(self.path(folder, name))
+
+    def test_the_far_end_is_killed(self):
+        events = self.path("events")
+        self.write("near/small/a", 10)
+        process = self.start_copy(f"--json={events}", self.path("near/small"))
+        self.flows()
+        self.kill_far()
+        result = self.arrives(process)
+        self.assertIn("trying again for up to 10", result.stderr)
+        self.assertIn(f"{HOST} answers again", result.stderr)
+        self.assertIn("verified", result.stderr)
+        with open(events) as file:
+            self.assertIn("answers again", file.read())
+
+    def test_the_far_end_of_a_pull_is_killed(self):
+        self.write("far/file", 4 * MIB)
+        process = self.start("-q", "--limit", "16Mbit", self.remote("far/file"), self.path("near"))
+        self.flows("near")
+        self.kill_far()
+        self.assertEqual(self.arrives(process).stderr, "")
+
+    def test_the_path_is_gone_for_a_while(self):
+        process = self.start_copy()
+        self.flows()
+        self.lose()
+        time.sleep(4)
+        self.lose(False)
+        self.assertNotIn("again", self.arrives(process).stderr)
+
+    def test_the_path_is_gone_until_the_far_end_is(self):
+        """The end over there cannot say that it ends."""
+        process = self.start_copy("--no-reuse", "-o", "ControlPath=none")
+        self.flows()
+        self.lose()
+        self.kill_far()
+        time.sleep(3)
+        self.lose(False)
+        self.assertIn("answers again", self.arrives(process).stderr)
+
+    def test_the_time_is_over(self):
+        process = self.start_copy("--no-reuse", "-o", "ControlPath=none", "--retry-for", "5s")
+        self.flows()
+        for ssh in processes(f"ssh -F {CONFIG}", "remote"):
+            os.kill(ssh, signal.SIGKILL)
+        self.lose()
+        began = time.monotonic()
+        result = self.finish(process)
+        self.assertEqual(result.code, LOST, result.stderr)
+        self.assertIn(f"no answer from {HOST} for", result.stderr)
+        self.assertIn("run the same again", result.stderr)
+        self.assertLess(time.monotonic() - began, 30)
+        self.lose(False) # now it hears that its channel has ended
+        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 15))
+
+    def test_a_login_that_needs_a_password(self):
+        keys = os.path.join(os.path.dirname(CONFIG), "user_key.pub")
+        process = self.start_copy("--no-reuse", "-o", "ControlPath=none")
+        self.flows()
+        os.rename(keys, keys + ".away")
+        self.addCleanup(os.rename, keys + ".away", keys)
+        self.kill_far()
+        result = self.finish(process)
+        self.assertEqual(result.code, LOST, result.stderr)
+        self.assertIn("a new login was refused where nobody can type a password", result.stderr)
+        self.assertIn("Permission denied", result.stderr)
+        self.assertIn("run the same again", result.stderr)
+        self.clean("far")
 
 
 if __name__ == "__main__":

@@ -413,7 +413,8 @@ class Ends(hosts.Case):
         os.kill(far.pop(), signal.SIGKILL)
 
     def test_kill_the_far_end(self):
-        process = self.slow_copy()
+        self.write("near/file", 8 * MIB)
+        process = self.slow_copy("--retry-for", "0", self.path("near/file"), self.remote("far"))
         self.kill_far(process)
         result = self.ends(process, LOST, 15)
         self.assertIn("SSH session ended", result.stderr)
@@ -424,7 +425,7 @@ class Ends(hosts.Case):
     def test_kill_the_far_end_of_a_pull(self):
         self.write("far/file", 8 * MIB)
         os.mkdir(self.path("back"))
-        process = self.slow_copy(self.remote("far/file"), self.path("back"))
+        process = self.slow_copy("--retry-for", "0", self.remote("far/file"), self.path("back"))
         self.kill_far(process)
         self.ends(process, LOST, 15)
         self.assertEqual(os.listdir(self.path("back")), [])
