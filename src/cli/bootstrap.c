@@ -12,6 +12,7 @@
 #define FAILURE "PETREL-ERROR "
 #define COPY "copy"
 #define MEASURE "measure"
+#define PATH_RTT_MAX_US UINT64_C(60000000)
 
 static void to_hex(const uint8_t *bytes, size_t size, char *text)
 {
@@ -45,13 +46,15 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
     to_hex(start->secret, START_SECRET_SIZE, secret);
     to_hex(start->session_id, SESSION_ID_SIZE, session);
     send_policy_write(&start->policy, policy);
-    int length =
-        snprintf(line, capacity,
-                 START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu policy=%s "
-                       "protocol=%u-%u job=%s\n",
-                 secret, session, start->remote_sends ? "send" : "receive", start->first_port,
-                 start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
-                 start->protocol.lowest, start->protocol.highest, start->measure ? MEASURE : COPY);
+    int length = snprintf(
+        line, capacity,
+        START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu policy=%s "
+              "protocol=%u-%u path=%llu,%llu,%lu job=%s\n",
+        secret, session, start->remote_sends ? "send" : "receive", start->first_port,
+        start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
+        start->protocol.lowest, start->protocol.highest, (unsigned long long)start->path.rate_bps,
+        (unsigned long long)(start->path.rtt_ns / NS_PER_US),
+        (unsigned long)start->path.loss_millionths, start->measure ? MEASURE : COPY);
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
@@ -120,6 +123,27 @@ static void read_protocol(const char *value, struct version_range *range)
         *range = (struct version_range){.lowest = (uint8_t)lowest, .highest = (uint8_t)highest};
 }
 
+/* "rate,microseconds,millionths". */
+static void read_path(const char *value, struct rate_memory *path)
+{
+    static const uint64_t limits[3] = {UINT64_MAX, PATH_RTT_MAX_US, 1000000};
+    uint64_t numbers[3];
+    for (unsigned i = 0; i < 3; i++) {
+        char word[24];
+        size_t length = strcspn(value, ",");
+        if (length >= sizeof(word) || (value[length] == ',') != (i < 2))
+            return;
+        memcpy(word, value, length);
+        word[length] = '\0';
+        if (!read_number(word, limits[i], &numbers[i]))
+            return;
+        value += length + 1;
+    }
+    *path = (struct rate_memory){.rate_bps = numbers[0],
+                                 .rtt_ns = numbers[1] * NS_PER_US,
+                                 .loss_millionths = (uint32_t)numbers[2]};
+}
+
 bool version_ranges_meet(struct version_range a, struct version_range b)
 {
     return a.highest == 0 || b.highest == 0 || (a.lowest <= b.highest && b.lowest <= a.highest);
@@ -147,6 +171,8 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
         send_policy_read(value, &start->policy);
     if (strcmp(key, "protocol") == 0)
         read_protocol(value, &start->protocol);
+    if (strcmp(key, "path") == 0)
+        read_path(value, &start->path);
     if (strcmp(key, "job") == 0)
         start->measure = strcmp(value, MEASURE) == 0;
     return 0;

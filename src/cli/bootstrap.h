@@ -27,8 +27,8 @@ struct bootstrap_start {
     uint64_t limit_bps;
     struct send_policy policy; /* of the sender, whichever end that is */
     struct version_range protocol;
-    bool
-        measure; /* not a copy but measurements (measure_words.h), which open ports when asked to */
+    struct rate_memory path; /* of an earlier transfer from there; rate 0: none */
+    bool measure;            /* not a copy but measurements, which open ports when asked to */
 };
 
 struct bootstrap_answer {

@@ -11,6 +11,7 @@
 #include "cli/exit_code.h"
 #include "cli/install_offer.h"
 #include "cli/interrupt.h"
+#include "cli/path_memory.h"
 #include "cli/report.h"
 #include "cli/retry.h"
 #include "cli/run_transfer.h"
@@ -35,6 +36,7 @@ struct copy {
     struct report *report;
     const volatile int *stop;
     struct channel_watch watch;
+    struct rate_memory remembered; /* of the path, by an earlier copy */
     struct retry retry;
     struct transfer_progress before; /* what earlier tries brought */
 };
@@ -157,6 +159,8 @@ static bool reach_remote(struct copy *copy, struct error *error)
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
+    if (!options->no_memory)
+        path_memory_read(options->host, options->push, &copy->remembered);
     copy->start =
         (struct bootstrap_start){.remote_sends = !options->push,
                                  .first_port = options->first_port,
@@ -164,6 +168,7 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .lanes = options->lanes,
                                  .limit_bps = options->limit_bps,
                                  .policy = options->policy,
+                                 .path = copy->remembered,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!reach_remote(copy, error))
         return false;
@@ -235,6 +240,8 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                           .limit_bps = options->limit_bps,
                                           .policy = options->policy.kind,
                                           .fixed_bps = options->policy.fixed_bps,
+                                          .remembered = copy->remembered,
+                                          .rtt_ns = copy->remembered.rtt_ns,
                                           .open_timeout_ns = OPEN_TIMEOUT_NS,
                                           .stop = copy->stop,
                                           .watch_fd = copy->channel.from_remote,
@@ -252,6 +259,15 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
     bool good = transfer_run(&run, progress, hint, hint_capacity, error);
     wipe(run.driver.secret, START_SECRET_SIZE);
     return good;
+}
+
+/* What a copy under another policy or at a fixed rate found says little about the path. */
+static void keep_memory(const struct copy *copy, const struct transfer_progress *progress)
+{
+    const struct copy_options *options = &copy->options;
+    const struct sender_figures *sender = &progress->sender;
+    if (!options->no_memory && options->policy.kind == RATE_AUTO && options->policy.fixed_bps == 0)
+        path_memory_note(options->host, options->push, &sender->path, sender->memory_use);
 }
 
 /* A sender that missed the receiver's last word may take its exit status for it, where nothing of
@@ -275,8 +291,10 @@ static void try_once(struct copy *copy, struct try *try)
         format_time(time, sizeof(time), driver_now() - copy->retry.heard_ns);
         report_note(copy->report, "%s answers again, after %s", copy->options.host, time);
     }
-    if (started)
+    if (started) {
         run(copy, &try->progress, try->hint, sizeof(try->hint), &try->error);
+        keep_memory(copy, &try->progress);
+    }
     try->ssh_status =
         ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
     if (!started || !is_confirmed(copy, &try->error, try->ssh_status))

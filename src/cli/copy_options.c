@@ -128,6 +128,8 @@ static const struct option table[] = {
      "towards others: auto, fair, background or fixed:RATE", parse_policy},
     {0, "retry-for", OPTION_CUSTOM, 0, "TIME",
      "connect again for so long when the connection is lost (10m)", parse_retry_for},
+    {0, "no-memory", OPTION_FLAG, FIELD(no_memory), NULL,
+     "neither use nor keep what is remembered of the path", NULL},
     {0, "json", OPTION_OPTIONAL, FIELD(json), "FILE",
      "events as JSON, one a line, to stdout or FILE", NULL},
     {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},

@@ -13,6 +13,7 @@ struct copy_options {
     struct ssh_options ssh;
     bool delete_others, delete_excluded;
     uint64_t max_delete; /* UINT64_MAX: any number */
+    bool no_memory;      /* neither use nor keep what is remembered of the path */
     bool quiet, dry_run, make_path, follow_links, install, help, version;
     int verbose;
     struct option_list remarks; /* lines about options that are not needed */

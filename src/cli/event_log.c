@@ -163,6 +163,11 @@ static void put_limits(json_t *event, const struct sender_figures *sender)
     json_object_set_new(event, "limited_seconds", limits);
 }
 
+static const char *const memory_names[] = {[MEMORY_UNUSED] = "unused",
+                                           [MEMORY_TRIED] = "tried",
+                                           [MEMORY_HELD] = "held",
+                                           [MEMORY_FAILED] = "failed"};
+
 bool event_log_end(struct event_log *log, const struct transfer_progress *progress,
                    const struct error *error, uint64_t command_ns, int exit_code)
 {
@@ -195,6 +200,7 @@ bool event_log_end(struct event_log *log, const struct transfer_progress *progre
     put_limits(event, &progress->sender);
     put_seconds(event, "disk_wait_seconds", progress->disk_wait_ns);
     put_seconds(event, "peer_disk_wait_seconds", progress->peer_disk_wait_ns);
+    put_text(event, "remembered_path", memory_names[progress->sender.memory_use]);
     emit(log, event);
     return ferror(log->out) == 0;
 }

@@ -24,6 +24,7 @@ static const struct command commands[] = {
     {"uninstall", command_uninstall, "remove it from there"},
     {"doctor", command_doctor, "look at the path to a host and say what holds it up"},
     {"bench", command_bench, "measure petrel and TCP on the path to a host, memory to memory"},
+    {"paths", command_paths, "what is remembered of paths; --clear [HOST] forgets it"},
     {"help", command_help, "this text"},
     {"version", command_version, "print the version"},
     {"remote", command_remote, NULL},

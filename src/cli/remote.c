@@ -114,6 +114,8 @@ static int serve(struct remote *remote, struct udp_listener *listener)
                    .limit_bps = remote->start.limit_bps,
                    .policy = remote->start.policy.kind,
                    .fixed_bps = remote->start.policy.fixed_bps,
+                   .remembered = remote->start.path,
+                   .rtt_ns = remote->start.path.rtt_ns,
                    .open_timeout_ns = SECRET_LIFE_NS,
                    .stop = interrupt_watch(),
                    .watch_fd = STDIN_FILENO,

@@ -47,7 +47,7 @@ struct driver_config {
     uint64_t limit_bps, fixed_bps;
     enum rate_policy policy;       /* unless fixed_bps says the rate */
     struct rate_memory remembered; /* of an earlier transfer over this path; rate 0: none */
-    uint64_t rtt_ns;               /* known from SSH, 0 if not */
+    uint64_t rtt_ns;               /* known before, 0 if not */
     uint64_t open_timeout_ns;      /* until "no answer" */
     uint64_t idle_timeout_ns;      /* 0: 90 s */
     struct driver_upper upper;

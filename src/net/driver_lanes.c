@@ -62,9 +62,10 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .limit_bps = config->limit_bps,
         .fixed_bps = config->fixed_bps,
         .policy = config->policy,
-        .remembered = config->remembered,
         .idle_timeout_ns = config->idle_timeout_ns,
     };
+    if (result->rtt_ns != 0) /* else nothing says that it is the same path */
+        session->remembered = config->remembered;
     memcpy(session->secret, result->secret, sizeof(session->secret));
     if (!config->stream) {
         struct address local = worker_local_address(driver->workers[0]);

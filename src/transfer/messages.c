@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/block.h"
+#include "base/units.h"
 
 size_t message_limit(uint64_t type)
 {
@@ -45,6 +46,11 @@ static void write_figures(struct writer *writer, const struct sender_figures *fi
     write_varint(writer, MESSAGE_LIMITS);
     for (unsigned i = 0; i < MESSAGE_LIMITS; i++)
         write_varint(writer, figures->limited_us[i]);
+    write_varint(writer, figures->path.rate_bps);
+    uint64_t rtt_us = figures->path.rtt_ns / NS_PER_US;
+    write_varint(writer, rtt_us < MESSAGE_RTT_MAX_US ? rtt_us : MESSAGE_RTT_MAX_US);
+    write_varint(writer, figures->path.loss_millionths);
+    write_varint(writer, figures->memory_use);
 }
 
 static void encode_body(const struct message *message, struct writer *writer)
@@ -171,6 +177,20 @@ static enum error_kind read_kind(struct reader *reader)
     return kind < ERROR_KIND_COUNT ? (enum error_kind)kind : ERROR_PEER;
 }
 
+static void read_memory(struct reader *reader, struct sender_figures *figures)
+{
+    uint64_t rate_bps = read_varint(reader), rtt_us = read_varint(reader);
+    uint64_t loss_millionths = read_varint(reader), use = read_varint(reader);
+    if (rtt_us > MESSAGE_RTT_MAX_US || loss_millionths > 1000000 || use > MEMORY_FAILED) {
+        reader->failed = true;
+        return;
+    }
+    figures->path = (struct rate_memory){.rate_bps = rate_bps,
+                                         .rtt_ns = rtt_us * NS_PER_US,
+                                         .loss_millionths = (uint32_t)loss_millionths};
+    figures->memory_use = (enum rate_memory_use)use;
+}
+
 /* Limits of kinds that a later version knows are skipped; missing ones are zero. */
 static void read_figures(struct reader *reader, struct sender_figures *figures)
 {
@@ -186,6 +206,7 @@ static void read_figures(struct reader *reader, struct sender_figures *figures)
         if (i < MESSAGE_LIMITS)
             figures->limited_us[i] = value;
     }
+    read_memory(reader, figures);
 }
 
 static void decode_body(struct message *message, struct reader *reader)

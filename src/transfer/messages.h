@@ -13,14 +13,16 @@
 
 #include "base/cursor.h"
 #include "base/error.h"
+#include "transport/rate_controller.h"
 #include "tree/request.h"
 
 #define MESSAGE_HEAD_MAX 20u                 /* type and length as varints */
 #define MESSAGE_BODY_MAX 65536u              /* of all messages but those below */
 #define MESSAGE_LONG_BODY_MAX (1024u * 1024) /* of REQUEST, NAMES, READY and ANSWER */
 #define MESSAGE_PATH_MAX 4096u
-#define MESSAGE_LIMITS 5u          /* kinds of limit that STATS tells of */
-#define MESSAGE_LIMITS_MAX 16u     /* that a later version may tell of */
+#define MESSAGE_LIMITS 5u      /* kinds of limit that STATS tells of */
+#define MESSAGE_LIMITS_MAX 16u /* that a later version may tell of */
+#define MESSAGE_RTT_MAX_US UINT64_C(60000000)
 #define MESSAGE_TEXT_MAX 479u      /* what struct error holds */
 #define MESSAGE_FILES_DONE_MAX 64u /* FILE_DONE messages without TRANSFER_NAME_FILES */
 
@@ -48,6 +50,8 @@ struct sender_figures {
     uint64_t packets_sent, packets_lost;   /* lost: without those that arrived after all */
     uint64_t payload_sent, payload_resent; /* bytes of blocks; sent includes resent */
     uint64_t limited_us[MESSAGE_LIMITS];   /* by enum session_limit */
+    struct rate_memory path;               /* for the next transfer to remember; rate 0: nothing */
+    enum rate_memory_use memory_use;
 };
 
 struct message {

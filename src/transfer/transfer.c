@@ -398,7 +398,9 @@ void transfer_figures(const struct session *session, struct sender_figures *figu
                             ? statistics.packets_lost - statistics.spurious_losses
                             : 0,
         .payload_sent = statistics.payload_sent,
-        .payload_resent = statistics.payload_resent};
+        .payload_resent = statistics.payload_resent,
+        .path = statistics.path,
+        .memory_use = statistics.memory_use};
     for (unsigned i = 0; i < LIMIT_COUNT; i++)
         figures->limited_us[i] = statistics.limited_ns[i] / NS_PER_US;
 }

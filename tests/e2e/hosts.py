@@ -124,6 +124,7 @@ class Case(unittest.TestCase):
         self.far = os.path.join(self.folder, "far")
         os.mkdir(self.near)
         os.mkdir(self.far)
+        os.environ["XDG_STATE_HOME"] = os.path.join(self.folder, "state")
 
     def tearDown(self):
         gone = wait_until(lambda: not own_processes(), 5)

@@ -269,6 +269,37 @@ static void test_versions_meet(void **state)
     assert_false(version_ranges_meet(two, one));
 }
 
+static void test_a_remembered_path(void **state)
+{
+    (void)state;
+    struct bootstrap_start start = sample(), back;
+    char line[BOOTSTRAP_LINE_MAX];
+    struct error error = {0};
+    start.path = (struct rate_memory){
+        .rate_bps = 123456789012, .rtt_ns = 50123000, .loss_millionths = 10000};
+    write_start(&start, line);
+    assert_true(bootstrap_read_start(&back, line, &error));
+    assert_memory_equal(&back.path, &start.path, sizeof(back.path));
+    static const char *const bad[] = {"1,2",
+                                      "1,2,3,4",
+                                      "1,2,",
+                                      ",,",
+                                      "1,2,1000001",
+                                      "1,60000001,0",
+                                      "-1,2,3",
+                                      "1, 2,3",
+                                      "1,2,3x",
+                                      "x",
+                                      "99999999999999999999,1,1",
+                                      "1,2,999999999999999999999999999"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char *at = strstr(line, "path=");
+        sprintf(at, "path=%s", bad[i]);
+        assert_true(bootstrap_read_start(&back, line, &error)); /* as if it were not said */
+        assert_int_equal(back.path.rate_bps, 0);
+    }
+}
+
 static void test_measurements(void **state)
 {
     (void)state;
@@ -308,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_an_error_is_one_line),
         cmocka_unit_test(test_versions_meet),
+        cmocka_unit_test(test_a_remembered_path),
         cmocka_unit_test(test_measurements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,11 @@ static const struct message samples[] = {
                  .packets_lost = 10,
                  .payload_sent = UINT64_MAX,
                  .payload_resent = 3,
-                 .limited_us = {1, 200, 30000, 4000000, 5}}},
+                 .limited_us = {1, 200, 30000, 4000000, 5},
+                 .path = {.rate_bps = UINT64_MAX,
+                          .rtt_ns = 60000000000,
+                          .loss_millionths = 1000000},
+                 .memory_use = MEMORY_FAILED}},
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -120,7 +124,7 @@ static void lies_inside_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        uint8_t type, size, body[8];
+        uint8_t type, size, body[12];
     } lies[] = {
         {MESSAGE_READY, 2, {2, 0}},                          /* longer than the body */
         {MESSAGE_ANSWER, 6, {0x80, 0x80, 0x80, 0x80, 1, 0}}, /* block 2^28 */
@@ -132,7 +136,10 @@ static void lies_inside_are_refused(void **state)
         {MESSAGE_NOTE, 3, {0x81, 0x00, 'x'}},                /* not the shortest varint */
         {MESSAGE_STATS, 6, {1, 1, 1, 1, 17, 1}},             /* too many limits */
         {MESSAGE_STATS, 6, {1, 1, 1, 1, 2, 1}},              /* fewer than it says */
-        {MESSAGE_END, 3, {0x80, 0x00, 1}},                   /* not the shortest varint */
+        {MESSAGE_STATS, 9, {1, 1, 1, 1, 0, 1, 1, 1, 4}},     /* a use of 4 */
+        {MESSAGE_STATS, 11, {1, 1, 1, 1, 0, 1, 1, 0xc1, 0x84, 0x3d, 0}},       /* loss over all */
+        {MESSAGE_STATS, 12, {1, 1, 1, 1, 0, 1, 0x81, 0x8e, 0xce, 0x1c, 0, 0}}, /* over a minute */
+        {MESSAGE_END, 3, {0x80, 0x00, 1}}, /* not the shortest varint */
     };
     for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
         struct message message;
@@ -149,13 +156,17 @@ static void lies_inside_are_refused(void **state)
 static void stats_of_other_versions(void **state)
 {
     (void)state;
-    static const uint8_t fewer[] = {1, 2, 3, 4, 1, 9};
-    static const uint8_t more[] = {1, 2, 3, 4, 7, 1, 2, 3, 4, 5, 6, 7};
+    static const uint8_t fewer[] = {1, 2, 3, 4, 1, 9, 7, 8, 9, 2};
+    static const uint8_t more[] = {1, 2, 3, 4, 7, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0};
     struct message message;
     struct error error = {0};
     assert_true(message_decode(&message, MESSAGE_STATS, fewer, sizeof fewer, &error));
     assert_int_equal(message.figures.limited_us[0], 9);
     assert_int_equal(message.figures.limited_us[1], 0);
+    assert_int_equal(message.figures.path.rate_bps, 7);
+    assert_int_equal(message.figures.path.rtt_ns, 8000);
+    assert_int_equal(message.figures.path.loss_millionths, 9);
+    assert_int_equal(message.figures.memory_use, MEMORY_HELD);
     assert_true(message_decode(&message, MESSAGE_STATS, more, sizeof more, &error));
     assert_int_equal(message.figures.limited_us[4], 5);
 }
