@@ -34,6 +34,26 @@ static bool from_hex(const char *text, uint8_t *bytes, size_t size)
     return true;
 }
 
+static const char *ways_text(unsigned ways)
+{
+    return ways == WAY_SSH ? "ssh" : ways == (WAY_UDP | WAY_SSH) ? "udp,ssh" : "udp";
+}
+
+/* Ways that are not known are skipped. */
+static unsigned read_ways(const char *value)
+{
+    unsigned ways = 0;
+    while (*value != '\0') {
+        size_t length = strcspn(value, ",");
+        if (length == 3 && memcmp(value, "udp", 3) == 0)
+            ways |= WAY_UDP;
+        if (length == 3 && memcmp(value, "ssh", 3) == 0)
+            ways |= WAY_SSH;
+        value += length + (value[length] == ',');
+    }
+    return ways;
+}
+
 static size_t fits(int length, size_t capacity)
 {
     return length > 0 && (size_t)length < capacity ? (size_t)length : 0;
@@ -49,12 +69,13 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
     int length = snprintf(
         line, capacity,
         START "secret=%s session=%s role=%s ports=%u-%u lanes=%u limit=%llu policy=%s "
-              "protocol=%u-%u path=%llu,%llu,%lu job=%s\n",
+              "protocol=%u-%u path=%llu,%llu,%lu job=%s ways=%s\n",
         secret, session, start->remote_sends ? "send" : "receive", start->first_port,
         start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
         start->protocol.lowest, start->protocol.highest, (unsigned long long)start->path.rate_bps,
         (unsigned long long)(start->path.rtt_ns / NS_PER_US),
-        (unsigned long)start->path.loss_millionths, start->measure ? MEASURE : COPY);
+        (unsigned long)start->path.loss_millionths, start->measure ? MEASURE : COPY,
+        ways_text(start->ways));
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
@@ -63,10 +84,10 @@ size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line,
 {
     return fits(snprintf(line, capacity,
                          ANSWER "version=%s protocol=%u-%u port=%u address=%s "
-                                "job=%s\n",
+                                "job=%s ways=%s\n",
                          answer->version, answer->protocol.lowest, answer->protocol.highest,
                          answer->port, answer->address[0] ? answer->address : "none",
-                         answer->measure ? MEASURE : COPY),
+                         answer->measure ? MEASURE : COPY, ways_text(answer->ways)),
                 capacity);
 }
 
@@ -175,6 +196,8 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
         read_path(value, &start->path);
     if (strcmp(key, "job") == 0)
         start->measure = strcmp(value, MEASURE) == 0;
+    if (strcmp(key, "ways") == 0)
+        start->ways = read_ways(value);
     return 0;
 }
 
@@ -231,6 +254,8 @@ bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, st
             snprintf(answer->version, sizeof(answer->version), "%s", value);
         else if (strcmp(key, "protocol") == 0)
             read_protocol(value, &answer->protocol);
+        else if (strcmp(key, "ways") == 0)
+            answer->ways = read_ways(value);
         else if (strcmp(key, "port") == 0 && read_number(value, 65535, &number))
             answer->port = (uint16_t)number;
         else if (strcmp(key, "address") == 0 && strcmp(value, "none") != 0)
@@ -238,7 +263,7 @@ bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, st
         else if (strcmp(key, "job") == 0)
             answer->measure = strcmp(value, MEASURE) == 0;
     }
-    if (answer->port == 0 && !answer->measure)
+    if (answer->port == 0 && !answer->measure && answer->ways != WAY_SSH)
         return error_set(error, ERROR_PROTOCOL, "the far end's answer names no port");
     return true;
 }

@@ -18,6 +18,9 @@ struct version_range {
     uint8_t lowest, highest;
 };
 
+/* The ways that a session may take, as bits. */
+enum session_way { WAY_UDP = 1, WAY_SSH = 2 };
+
 struct bootstrap_start {
     uint8_t secret[START_SECRET_SIZE];
     uint8_t session_id[SESSION_ID_SIZE];
@@ -29,12 +32,14 @@ struct bootstrap_start {
     struct version_range protocol;
     struct rate_memory path; /* of an earlier transfer from there; rate 0: none */
     bool measure;            /* not a copy but measurements, which open ports when asked to */
+    unsigned ways;           /* 0: not said, which means UDP alone */
 };
 
 struct bootstrap_answer {
     char version[32]; /* of the program */
     struct version_range protocol;
-    uint16_t port;
+    unsigned ways;    /* as above */
+    uint16_t port;    /* 0 when the ways are without UDP */
     char address[64]; /* as in SSH_CONNECTION; "" if unknown */
     bool measure;     /* understood; then there is no port yet */
 };

@@ -26,6 +26,7 @@
 #define REMOTE_END_NS (3 * NS_PER_S)
 #define INTERRUPTED_END_NS (500 * NS_PER_MS)
 #define NAP_NS (100 * NS_PER_MS)
+#define NO_ADDRESS "%s is reached through a jump host and has no public address"
 
 struct copy {
     struct copy_options options;
@@ -39,6 +40,7 @@ struct copy {
     struct rate_memory remembered; /* of the path, by an earlier copy */
     struct retry retry;
     struct transfer_progress before; /* what earlier tries brought */
+    char told_way[1400];             /* the last line about the way */
 };
 
 /* One connection to the other end, and what came of it. */
@@ -156,6 +158,11 @@ static bool reach_remote(struct copy *copy, struct error *error)
     return ssh_start(&copy->channel, &options->ssh, options->host, &copy->start, error);
 }
 
+static bool has_way_through_ssh(const struct copy *copy)
+{
+    return (copy->start.ways & copy->channel.answer.ways & WAY_SSH) != 0;
+}
+
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
@@ -169,13 +176,23 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .limit_bps = options->limit_bps,
                                  .policy = options->policy,
                                  .path = copy->remembered,
+                                 .ways = options->udp == UDP_ONLY    ? WAY_UDP
+                                         : options->udp == UDP_NEVER ? WAY_SSH
+                                                                     : WAY_UDP | WAY_SSH,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!reach_remote(copy, error))
         return false;
+    if (options->udp == UDP_NEVER)
+        copy->channel.addresses.count = 0;
+    if (has_way_through_ssh(copy))
+        return true;
+    if (options->udp == UDP_NEVER)
+        return error_set(error, ERROR_VERSION,
+                         "petrel %s on %s cannot go through ssh; send this one there: petrel "
+                         "install %s (or copy with --install)",
+                         copy->channel.answer.version, options->host, options->host);
     if (copy->channel.addresses.count == 0)
-        return error_set(error, ERROR_UNREACHABLE,
-                         "%s is reached through a jump host and has no public address, so no UDP "
-                         "can go there",
+        return error_set(error, ERROR_UNREACHABLE, NO_ADDRESS ", so no UDP can go there",
                          options->host);
     return true;
 }
@@ -199,16 +216,47 @@ static const char *how_it_ended(const struct copy *copy, int status, char *text,
     return text;
 }
 
+/* ---- the way ---- */
+
+/* What would let UDP through. */
+static void write_advice(const struct copy *copy, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "open UDP ports %u-%u on %s (or name open ones with --udp-ports)",
+             copy->options.first_port, copy->options.last_port, copy->options.host);
+}
+
+static void on_way(void *context, const struct driver_way *way)
+{
+    struct copy *copy = context;
+    char cause[800], advice[400], text[sizeof(copy->told_way)];
+    if (copy->options.udp == UDP_NEVER)
+        return;
+    snprintf(cause, sizeof(cause), way->cause[0] != '\0' ? "%s" : NO_ADDRESS,
+             way->cause[0] != '\0' ? way->cause : copy->options.host);
+    write_advice(copy, advice, sizeof(advice));
+    if (!way->stream)
+        snprintf(text, sizeof(text), "%s: accelerated from here on", cause);
+    else if (way->cause[0] != '\0')
+        snprintf(text, sizeof(text),
+                 "%s: continuing through ssh, not accelerated; to change that, %s", cause, advice);
+    else
+        snprintf(text, sizeof(text), "%s: continuing through ssh, not accelerated", cause);
+    /* A further try goes the way of the one before: nobody has to hear that twice. */
+    if (strcmp(text, copy->told_way) == 0)
+        return;
+    memcpy(copy->told_way, text, sizeof(text));
+    report_way(copy->report, way->stream ? "ssh" : "udp", cause, text);
+}
+
 /* Adds what a user can do about it. */
 static void advise(const struct copy *copy, int ssh_status, struct error *error)
 {
     struct error plain = *error;
-    char how[280];
+    char how[280], advice[400];
     error_clear(error);
+    write_advice(copy, advice, sizeof(advice));
     if (plain.kind == ERROR_UNREACHABLE)
-        error_set(error, plain.kind,
-                  "%s: open UDP ports %u-%u on %s (or name open ones with --udp-ports)", plain.text,
-                  copy->options.first_port, copy->options.last_port, copy->options.host);
+        error_set(error, plain.kind, "%s: %s", plain.text, advice);
     else if (plain.kind == ERROR_PEER_LOST)
         error_set(error, plain.kind, "%s%s; run the same again", plain.text,
                   how_it_ended(copy, ssh_status, how, sizeof(how)));
@@ -243,6 +291,12 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                                           .remembered = copy->remembered,
                                           .rtt_ns = copy->remembered.rtt_ns,
                                           .open_timeout_ns = OPEN_TIMEOUT_NS,
+                                          .stream = has_way_through_ssh(copy),
+                                          .stream_in = copy->channel.from_remote,
+                                          .stream_out = copy->channel.to_remote,
+                                          .tells_ports = !copy->channel.jumped,
+                                          .on_way = on_way,
+                                          .way_context = copy,
                                           .stop = copy->stop,
                                           .watch_fd = copy->channel.from_remote,
                                           .on_watch = channel_watch_read,

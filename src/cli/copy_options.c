@@ -87,6 +87,20 @@ static bool parse_include_from(void *target, const char *value, struct error *er
     return add_filter(target, FILTER_FORM_INCLUDE, true, value, error);
 }
 
+static bool parse_udp(void *target, const char *value, struct error *error)
+{
+    static const char *const words[] = {
+        [UDP_AUTO] = "auto", [UDP_ONLY] = "only", [UDP_NEVER] = "never"};
+    struct copy_options *options = target;
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(value, words[i]) != 0)
+            continue;
+        options->udp = (enum udp_use)i;
+        return true;
+    }
+    return error_set(error, ERROR_USAGE, "--udp takes auto, only or never, not %s", value);
+}
+
 _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
 #define FIELD(name) offsetof(struct copy_options, name)
 
@@ -122,6 +136,8 @@ static const struct option table[] = {
      NULL},
     {0, "lanes", OPTION_CUSTOM, 0, "auto|N", "parallel UDP lanes, 1 to 16", parse_lanes},
     {0, "udp-ports", OPTION_CUSTOM, 0, "A-B", "UDP ports over there (60000-61000)", parse_ports},
+    {0, "udp", OPTION_CUSTOM, 0, "auto|only|never",
+     "whether to go through ssh where UDP does not get through", parse_udp},
     {0, "limit", OPTION_RATE, FIELD(limit_bps), "RATE", "send no faster, e.g. 200Mbit or 25MB",
      NULL},
     {0, "policy", OPTION_CUSTOM, 0, "POLICY",

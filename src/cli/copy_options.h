@@ -9,6 +9,12 @@
 #include "cli/send_policy.h"
 #include "cli/ssh_start.h"
 
+enum udp_use {
+    UDP_AUTO,  /* with the way through ssh beside it */
+    UDP_ONLY,  /* or not at all */
+    UDP_NEVER, /* through ssh */
+};
+
 struct copy_options {
     struct ssh_options ssh;
     bool delete_others, delete_excluded;
@@ -21,6 +27,7 @@ struct copy_options {
     bool from_nul;  /* lists in files are separated by NUL */
     unsigned lanes; /* 0: auto */
     uint16_t first_port, last_port;
+    enum udp_use udp;
     uint64_t limit_bps;
     uint64_t retry_for_ns; /* 0: not at all */
     struct send_policy policy;

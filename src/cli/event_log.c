@@ -150,6 +150,15 @@ void event_log_note(struct event_log *log, const char *text)
     emit(log, event);
 }
 
+void event_log_way(struct event_log *log, const char *way, const char *cause, const char *text)
+{
+    json_t *event = begin("way");
+    put_text(event, "way", way);
+    put_text(event, "cause", cause);
+    put_text(event, "text", text);
+    emit(log, event);
+}
+
 static void put_limits(json_t *event, const struct sender_figures *sender)
 {
     static const char *const names[LIMIT_COUNT] = {[LIMIT_PATH] = "path",

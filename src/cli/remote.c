@@ -12,6 +12,7 @@
 #include "cli/channel_watch.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/far_addresses.h"
 #include "cli/interrupt.h"
 #include "cli/measure_far.h"
 #include "cli/run_transfer.h"
@@ -58,7 +59,17 @@ static int refuse(const struct error *error)
     return exit_code_of(error->kind);
 }
 
-/* "client-address client-port server-address server-port" */
+/* SSH_CONNECTION: "client-address client-port server-address server-port" */
+static struct address client_address(void)
+{
+    const char *connection = getenv("SSH_CONNECTION");
+    struct far_addresses found = {0};
+    char client[64];
+    if (connection != NULL && sscanf(connection, "%63s", client) == 1)
+        far_addresses_add(&found, client, true);
+    return found.list[0];
+}
+
 static void server_address(char *address, size_t capacity)
 {
     const char *connection = getenv("SSH_CONNECTION");
@@ -87,11 +98,12 @@ static bool open_storage(void *context, const struct transfer_request *request,
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
 }
 
-/* Without a listener: measurements, which open their own. */
-static bool answer(const struct udp_listener *listener)
+/* Without a listener: measurements, which open their own, or the way through ssh alone. */
+static bool answer(const struct bootstrap_start *start, const struct udp_listener *listener)
 {
     struct bootstrap_answer answer = {.port = listener != NULL ? udp_listener_port(listener) : 0,
-                                      .measure = listener == NULL,
+                                      .measure = start->measure,
+                                      .ways = start->ways,
                                       .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     snprintf(answer.version, sizeof(answer.version), "%s", PETREL_VERSION);
     server_address(answer.address, sizeof(answer.address));
@@ -110,6 +122,10 @@ static int serve(struct remote *remote, struct udp_listener *listener)
                      .open_storage = open_storage,
                      .open_context = remote},
         .driver = {.listener = listener,
+                   .stream = (remote->start.ways & WAY_SSH) != 0,
+                   .stream_in = STDIN_FILENO,
+                   .stream_out = STDOUT_FILENO,
+                   .punch_to = client_address(),
                    .lanes = remote->start.lanes,
                    .limit_bps = remote->start.limit_bps,
                    .policy = remote->start.policy.kind,
@@ -168,12 +184,15 @@ int command_remote(int argc, char **argv)
     if (error.kind != ERROR_NONE)
         return refuse(&error);
     if (remote.start.measure)
-        return answer(NULL) ? measure_serve() : EXIT_PROTOCOL;
-    struct udp_listener *listener = driver_listen(remote.start.first_port, remote.start.last_port,
-                                                  network_threads(&remote.start), &error);
-    if (listener == NULL)
-        return refuse(&error);
-    int code = answer(listener) ? serve(&remote, listener) : EXIT_PROTOCOL;
+        return answer(&remote.start, NULL) ? measure_serve() : EXIT_PROTOCOL;
+    struct udp_listener *listener = NULL;
+    if (remote.start.ways != WAY_SSH) {
+        listener = driver_listen(remote.start.first_port, remote.start.last_port,
+                                 network_threads(&remote.start), &error);
+        if (listener == NULL)
+            return refuse(&error);
+    }
+    int code = answer(&remote.start, listener) ? serve(&remote, listener) : EXIT_PROTOCOL;
     udp_listener_free(listener);
     return code;
 }

@@ -129,6 +129,14 @@ void report_event(void *context, const struct transfer_event *event)
         event_log_file(report->log, event);
 }
 
+void report_way(struct report *report, const char *way, const char *cause, const char *text)
+{
+    if (!report->options.quiet)
+        report_line(report, "%s", text);
+    if (report->log != NULL)
+        event_log_way(report->log, way, cause, text);
+}
+
 void report_tick(void *context, const struct transfer_progress *progress)
 {
     struct report *report = context;

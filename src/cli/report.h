@@ -26,6 +26,9 @@ void report_free(struct report *report);
 void report_event(void *context, const struct transfer_event *event);
 void report_tick(void *context, const struct transfer_progress *progress);
 
+/* The session goes another way, "ssh" or "udp", because of `cause`: `text` tells people. */
+void report_way(struct report *report, const char *way, const char *cause, const char *text);
+
 /* The exit code of a copy that went to its end: 0, or what its failed files make of it. */
 int report_exit_code(const struct report *report, const struct transfer_progress *progress);
 /* The end: summary, or the error. `hint` is "" or a line of advice. Returns the exit code, which is

@@ -18,7 +18,8 @@ enum packet_direction { CLIENT_TO_SERVER = 0, SERVER_TO_CLIENT = 1 };
  * keys of epochs e-1, e and e+1 and derives a later one only through packet_keys_accept. */
 struct packet_keys;
 
-/* `lane` is 0 to 15; `provider` comes from aead_best, NULL gives ERROR_CRYPTO. */
+/* `lane` is 0 to 15, or 16 for the stream lane; `provider` comes from aead_best, NULL gives
+ * ERROR_CRYPTO. */
 struct packet_keys *packet_keys_new(const struct aead_provider *provider,
                                     const uint8_t session_secret[SESSION_SECRET_SIZE],
                                     enum packet_direction direction, unsigned lane,

@@ -22,7 +22,7 @@ uint64_t driver_now(void)
 static bool fill_hello(struct driver *driver, struct error *error)
 {
     const struct driver_config *config = &driver->config;
-    unsigned lanes = config->stream ? 1 : LANES_MAX;
+    unsigned lanes = driver->udp ? LANES_MAX : 1;
     if (config->client && config->lanes != 0 && config->lanes < lanes)
         lanes = config->lanes; /* the server makes no more than these ready */
     driver->hello = (struct hello){
@@ -44,8 +44,11 @@ static bool fill_hello(struct driver *driver, struct error *error)
 static bool set_up(struct driver *driver, struct error *error)
 {
     const struct driver_config *config = &driver->config;
-    if (!config->client && !config->stream && config->listener == NULL)
-        return error_set(error, ERROR_USAGE, "a server needs a listener");
+    driver->udp = config->client ? config->candidate_count > 0 : config->listener != NULL;
+    if (!driver->udp && !config->stream)
+        return error_set(error, ERROR_USAGE,
+                         config->client ? "no address to reach the server at"
+                                        : "a server needs a listener");
     struct worker_hooks hooks = {.context = driver,
                                  .on_other = driver_on_other,
                                  .on_events = driver_on_events,
@@ -124,7 +127,7 @@ static void enter(struct driver *driver, enum driver_phase phase)
     driver->phase = phase;
 }
 
-static void fail(struct driver *driver, const struct error *error)
+void driver_fail(struct driver *driver, const struct error *error)
 {
     if (driver->error.kind == ERROR_NONE)
         driver->error = *error;
@@ -148,19 +151,19 @@ static bool step_session(struct driver *driver, uint64_t now_ns)
 static bool send_all(struct driver *driver, uint64_t now_ns)
 {
     driver_notify_workers(driver);
-    if (driver->stream != NULL)
-        return driver_send_stream(driver, now_ns);
-    return worker_send(driver->workers[0], now_ns);
+    bool any = driver->stream != NULL && driver_send_stream(driver, now_ns);
+    return worker_send(driver->workers[0], now_ns) || any;
 }
 
 static bool step_opening(struct driver *driver, uint64_t now_ns)
 {
     driver_send_flights(driver, now_ns);
+    driver_tell_ports(driver, now_ns);
     switch (opening_state(driver->opening)) {
     case OPENING_RUNNING:
         return false;
     case OPENING_FAILED:
-        fail(driver, opening_error(driver->opening));
+        driver_fail(driver, opening_error(driver->opening));
         driver_explain_failure(driver);
         return false;
     case OPENING_FINISHED:
@@ -170,22 +173,8 @@ static bool step_opening(struct driver *driver, uint64_t now_ns)
     if (driver_start_session(driver, now_ns, &error))
         enter(driver, DRIVER_RUNNING);
     else
-        fail(driver, &error);
+        driver_fail(driver, &error);
     return true;
-}
-
-/* The far end of the stream is gone: nothing more can come, and nothing that we say arrives. */
-static void note_stream_end(struct driver *driver, bool received, uint64_t now_ns)
-{
-    if (received || driver->stream == NULL || !stream_has_ended(driver->stream) ||
-        session_is_closed(driver->session))
-        return;
-    const struct error *error = stream_error(driver->stream);
-    if (error->kind != ERROR_NONE)
-        session_abort(driver->session, error->kind, error->text, now_ns);
-    else
-        session_abort(driver->session, ERROR_PEER_LOST, "the channel through ssh was closed",
-                      now_ns);
 }
 
 static void note_confirmation(struct driver *driver)
@@ -202,8 +191,7 @@ static bool step_running(struct driver *driver, uint64_t now_ns)
     note_confirmation(driver);
     bool moved = step_session(driver, now_ns);
     driver_tend_lanes(driver, now_ns);
-    if (!driver->config.client || !driver->confirmed)
-        driver_send_flights(driver, now_ns);
+    driver_send_flights(driver, now_ns);
     moved = send_all(driver, now_ns) || moved;
     /* What was sent makes room for more: better now than after another look at the sockets. */
     if (worker_has_events(driver->workers[0])) {
@@ -223,8 +211,8 @@ static bool step_closing(struct driver *driver, uint64_t now_ns)
 {
     session_step(driver->session, now_ns);
     bool moved = send_all(driver, now_ns);
-    bool flushed = driver->stream != NULL ? stream_unwritten(driver->stream) == 0
-                                          : worker_is_flushed(driver->workers[0]);
+    bool flushed = worker_is_flushed(driver->workers[0]) &&
+                   (driver->stream == NULL || stream_unwritten(driver->stream) == 0);
     if ((!moved && flushed) || now_ns >= driver->closing_ns)
         enter(driver, DRIVER_ENDED);
     return moved;
@@ -246,16 +234,9 @@ static bool (*const phase_steps[DRIVER_PHASE_COUNT])(struct driver *, uint64_t) 
 
 static bool receive(struct driver *driver, uint64_t now_ns)
 {
-    if (driver->stream == NULL)
-        return worker_receive(driver->workers[0], now_ns);
-    bool received = driver_receive_stream(driver, now_ns);
-    if (driver->session != NULL)
-        note_stream_end(driver, received, now_ns);
-    else if (!received && stream_has_ended(driver->stream)) {
-        struct error error = *stream_error(driver->stream);
-        error_set(&error, ERROR_PEER_LOST, "the channel through ssh was closed");
-        fail(driver, &error);
-    }
+    bool received = worker_receive(driver->workers[0], now_ns);
+    if (driver->stream != NULL)
+        received = driver_receive_stream(driver, now_ns) || received;
     return received;
 }
 
@@ -267,7 +248,7 @@ static void obey_stop(struct driver *driver, uint64_t now_ns)
     const struct driver_upper *upper = &driver->config.upper;
     if (stop >= 2 || driver->phase == DRIVER_OPENING) {
         struct error error = {.kind = ERROR_INTERRUPTED, .text = "interrupted"};
-        fail(driver, &error);
+        driver_fail(driver, &error);
     } else if (!driver->interrupted) {
         driver->interrupted = true;
         if (upper->interrupt != NULL)
@@ -285,6 +266,7 @@ static void tick(struct driver *driver, uint64_t now_ns)
         upper->tick(upper->context, now_ns);
     if (driver->session == NULL)
         return;
+    driver_tell_ports(driver, now_ns); /* a socket that was opened anew has another one */
     struct session_statistics statistics;
     session_statistics(driver->session, &statistics);
     for (unsigned i = 0; i < driver->worker_count; i++)
@@ -295,15 +277,14 @@ static uint64_t deadline(const struct driver *driver)
 {
     const struct driver_upper *upper = &driver->config.upper;
     uint64_t deadline_ns = driver->next_tick_ns;
-    if (driver->phase == DRIVER_OPENING || !driver->confirmed || !driver->config.client)
-        deadline_ns = earlier(deadline_ns, opening_deadline(driver->opening));
+    deadline_ns = earlier(deadline_ns, opening_deadline(driver->opening));
     if (driver->session == NULL)
         return deadline_ns;
     deadline_ns = earlier(deadline_ns, session_deadline(driver->session));
     if (upper->deadline != NULL)
         deadline_ns = earlier(deadline_ns, upper->deadline(upper->context));
     if (driver->stream != NULL)
-        deadline_ns = earlier(deadline_ns, lane_deadline(session_lane(driver->session, 0)));
+        deadline_ns = earlier(deadline_ns, driver_stream_deadline(driver));
     return deadline_ns;
 }
 
@@ -317,17 +298,25 @@ static void on_watched(void *context, int descriptor, unsigned ready)
     }
 }
 
+bool driver_watch(struct driver *driver, struct error *error)
+{
+    const struct driver_config *config = &driver->config;
+    if (config->watch_fd < 0 || config->on_watch == NULL)
+        return true;
+    driver->watching = loop_add(worker_loop(driver->workers[0]), config->watch_fd, LOOP_READ,
+                                on_watched, driver, error);
+    return driver->watching;
+}
+
 static bool start(struct driver *driver, struct error *error)
 {
     const struct driver_config *config = &driver->config;
-    struct loop *loop = worker_loop(driver->workers[0]);
-    if (config->watch_fd >= 0 && config->on_watch != NULL) {
-        if (!loop_add(loop, config->watch_fd, LOOP_READ, on_watched, driver, error))
-            return false;
-        driver->watching = true;
-    }
+    bool same = driver->stream != NULL && config->watch_fd == config->stream_in;
+    if (!same && !driver_watch(driver, error))
+        return false;
     loop_adopt_thread();
-    return driver_start_opening(driver, loop_now(), error);
+    driver->started_ns = loop_now();
+    return driver_start_opening(driver, driver->started_ns, error);
 }
 
 static void finish(struct driver *driver)
@@ -335,6 +324,7 @@ static void finish(struct driver *driver)
     if (driver->watching)
         loop_remove(worker_loop(driver->workers[0]), driver->config.watch_fd);
     driver->watching = false;
+    driver_tell_way_at_end(driver);
     driver_notify_workers(driver);
     tear_down(driver);
     if (driver->stream != NULL)
@@ -347,11 +337,13 @@ bool driver_run(struct driver *driver, struct error *error)
 {
     struct error cause = {0};
     if (!start(driver, &cause))
-        fail(driver, &cause);
+        driver_fail(driver, &cause);
     while (driver->phase != DRIVER_ENDED) {
         uint64_t now_ns = loop_now();
         obey_stop(driver, now_ns);
         bool moved = receive(driver, now_ns);
+        if (driver->phase != DRIVER_ENDED)
+            driver_tend_way(driver, now_ns);
         moved = phase_steps[driver->phase](driver, now_ns) || moved;
         tick(driver, now_ns);
         if (driver->phase != DRIVER_ENDED)
@@ -396,7 +388,7 @@ void driver_statistics(const struct driver *driver, struct driver_statistics *st
         add_socket(&sum, driver->opening_sockets[i]);
     for (unsigned i = 0; i < LANES_MAX; i++)
         add_socket(&sum, driver->lane_sockets[i]);
-    if (!config->client && !config->stream) {
+    if (!config->client && driver->udp) {
         for (unsigned thread = 0; thread < udp_listener_threads(config->listener); thread++)
             for (unsigned i = 0; i < 2; i++)
                 add_socket(&sum, udp_listener_socket(config->listener, thread, i == 0 ? 4 : 6));
@@ -410,7 +402,7 @@ void driver_prepare_hint(struct driver *driver)
     driver_statistics(driver, &statistics);
     bool receive = statistics.receive_buffer < UDP_BUFFER_SMALL;
     bool send = statistics.send_buffer < UDP_BUFFER_SMALL;
-    if (driver->stream != NULL || (!receive && !send))
+    if (session_is_on_stream(driver->session) || (!receive && !send))
         return;
     snprintf(driver->hint, sizeof(driver->hint),
              "the system allows UDP buffers of only %u KiB, which costs speed on fast or long "

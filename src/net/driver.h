@@ -30,6 +30,13 @@ struct driver_upper {
 struct udp_listener;
 struct driver;
 
+/* Which way a client's session goes, for people. */
+struct driver_way {
+    bool stream;       /* through the stream; else by UDP */
+    const char *cause; /* what was tried by UDP and how it ended, or the address that answers; ""
+                          when there was nothing to try */
+};
+
 struct driver_config {
     bool client;
     enum transfer_role role;
@@ -39,10 +46,20 @@ struct driver_config {
     struct address candidates[16]; /* client: where the server may be */
     unsigned candidate_count;
     struct udp_listener *listener; /* server: from driver_listen; stays the caller's */
-    /* Instead of UDP, on either side: one stream lane over two descriptors (may be the same one),
-     * which stay the caller's. No candidates, no listener. Ignores SIGPIPE in this process. */
+    /* On either side: a stream over two descriptors (may be the same one), which stay the caller's.
+     * With candidates or a listener it is the second way: the session goes there while UDP is
+     * silent. Alone it carries everything. Ignores SIGPIPE in this process. */
     bool stream;
     int stream_in, stream_out;
+    /* Through the stream: a client tells the ports it sends from, a server sends a few packets to
+     * these ports of `punch_to` (family 0: nowhere), so that firewalls take what follows for
+     * replies. */
+    bool tells_ports;
+    struct address punch_to;
+    /* Client: called on the session's thread when UDP did not answer and the stream carries on, and
+     * when that ends. Not for a slow first answer. May be NULL. */
+    void (*on_way)(void *context, const struct driver_way *way);
+    void *way_context;
     unsigned lanes; /* client: 0 for auto; a server follows the client */
     uint64_t limit_bps, fixed_bps;
     enum rate_policy policy;       /* unless fixed_bps says the rate */
@@ -55,7 +72,8 @@ struct driver_config {
      */
     const volatile int *stop;
     /* A descriptor to watch, e.g. the SSH channel; -1 for none. on_watch runs on the session's
-     * thread when it is readable or closed, and returns false to stop watching. */
+     * thread when it is readable or closed, and returns false to stop watching. When it is
+     * `stream_in`, only once the stream is over. */
     int watch_fd;
     bool (*on_watch)(void *context, int fd);
     void *watch_context;

@@ -1,4 +1,4 @@
-/* The inside of a driver, shared by driver.c, driver_opening.c and driver_lanes.c only. */
+/* The inside of a driver, shared by driver*.c only. */
 #ifndef PETREL_NET_DRIVER_INTERNAL_H
 #define PETREL_NET_DRIVER_INTERNAL_H
 
@@ -26,8 +26,16 @@ struct driver {
     unsigned worker_count;
     struct udp_socket *opening_sockets[2];      /* client, until the server's address is proved */
     struct udp_socket *lane_sockets[LANES_MAX]; /* client */
-    struct stream *stream;
+    bool udp;                                   /* there are candidates, or a listener */
+    struct stream *stream;                      /* NULL: none, or it is over */
     struct lane_train *stream_train;
+
+    /* Client: when to use the stream, and what was said of it. */
+    uint64_t started_ns, asked_ns; /* of the run; the first ports packet */
+    uint64_t stream_rtt_ns;        /* 0: not known yet */
+    uint16_t told_ports[LANES_MAX + 2];
+    bool was_on_udp;              /* at any time */
+    bool told_way, way_is_stream; /* a line was said; which way it named */
 
     struct opening *opening;
     struct hello hello;
@@ -58,14 +66,24 @@ void driver_explain_failure(struct driver *driver);
 
 /* driver.c */
 void driver_prepare_hint(struct driver *driver);
+void driver_fail(struct driver *driver, const struct error *error);
+bool driver_watch(struct driver *driver, struct error *error);
 
 /* driver_lanes.c: the session, its lanes, and the threads they live on. */
 bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *error);
 /* Client: opens further lanes up to what is wanted. */
 void driver_tend_lanes(struct driver *driver, uint64_t now_ns);
 void driver_notify_workers(struct driver *driver);
-/* The stream lane's traffic; both true when something moved. */
+/* driver_stream.c: the stream's traffic; both true when something moved. */
 bool driver_receive_stream(struct driver *driver, uint64_t now_ns);
 bool driver_send_stream(struct driver *driver, uint64_t now_ns);
+uint64_t driver_stream_deadline(const struct driver *driver);
+
+/* driver_way.c: client, whether to use the stream beside UDP, and telling of it. */
+void driver_tend_way(struct driver *driver, uint64_t now_ns);
+/* At the end of the run: what was not told yet. */
+void driver_tell_way_at_end(struct driver *driver);
+/* Tells the server the ports that it has not been told of. */
+void driver_tell_ports(struct driver *driver, uint64_t now_ns);
 
 #endif

@@ -5,11 +5,9 @@
 #include "base/units.h"
 #include "net/driver_internal.h"
 
-#define HANDSHAKE_TYPE 0x01
 #define LANES_AUTO_MAX 4u
 #define GROW_EVERY_NS NS_PER_S
 #define BUSY_PERCENT 70u
-#define STREAM_TURN_BYTES (512u * 1024u) /* read before the session is stepped again */
 
 static unsigned processors(void)
 {
@@ -56,7 +54,9 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .own = driver->hello,
         .peer = result->peer,
         .suite = result->suite,
-        .kind = config->stream ? LANE_STREAM : LANE_DATAGRAM,
+        .kind = driver->udp ? LANE_DATAGRAM : LANE_STREAM,
+        .channel = driver->udp && driver->stream != NULL,
+        .starts_on_channel = result->address.family == 0,
         .lanes = 1,
         .rtt_ns = result->rtt_ns != 0 ? result->rtt_ns : config->rtt_ns,
         .limit_bps = config->limit_bps,
@@ -67,7 +67,7 @@ static void fill_session_config(struct driver *driver, struct session_config *se
     if (result->rtt_ns != 0) /* else nothing says that it is the same path */
         session->remembered = config->remembered;
     memcpy(session->secret, result->secret, sizeof(session->secret));
-    if (!config->stream) {
+    if (driver->peer.family != 0) {
         struct address local = worker_local_address(driver->workers[0]);
         session->peer_address = driver->peer;
         session->interface_mtu = udp_interface_mtu(&driver->peer, &local);
@@ -77,7 +77,7 @@ static void fill_session_config(struct driver *driver, struct session_config *se
 static unsigned wanted_lanes(const struct driver *driver)
 {
     unsigned wanted = driver->config.lanes != 0 ? driver->config.lanes : driver_default_lanes();
-    unsigned most = session_lane_count(driver->session);
+    unsigned most = session_datagram_lanes(driver->session);
     return wanted < most ? wanted : most;
 }
 
@@ -94,7 +94,7 @@ static bool add_worker(struct driver *driver, struct error *error)
 static unsigned listener_threads(const struct driver *driver)
 {
     unsigned threads = udp_listener_threads(driver->config.listener);
-    unsigned lanes = session_lane_count(driver->session);
+    unsigned lanes = session_datagram_lanes(driver->session);
     return threads < lanes ? threads : lanes;
 }
 
@@ -120,7 +120,7 @@ static bool spread_server_lanes(struct driver *driver, struct error *error)
         if (!add_worker(driver, error) || !add_listener_sockets(driver, thread, error))
             return false;
     }
-    for (unsigned i = 0; i < session_lane_count(driver->session); i++) {
+    for (unsigned i = 0; i < session_datagram_lanes(driver->session); i++) {
         unsigned thread = i % udp_listener_threads(listener);
         worker_give_lane(driver->workers[thread], session_lane(driver->session, i), NULL);
     }
@@ -137,7 +137,7 @@ bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *
     struct session_config session;
     fill_session_config(driver, &session);
     bool ready = random_bytes(&session.seed, sizeof(session.seed), error);
-    if (ready && config->client && !config->stream)
+    if (ready && config->client && driver->peer.family != 0)
         ready = adopt_opening_socket(driver, error);
     if (ready)
         driver->session = session_new(&session, now_ns, error);
@@ -146,11 +146,11 @@ bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *
         return false;
     worker_set_connection_base(driver->workers[0], driver->hello.connection_base);
     driver->lanes_wanted = wanted_lanes(driver);
-    driver->lanes_open = 1;
-    if (!config->stream && config->client)
+    driver->lanes_open = driver->peer.family != 0;
+    if (driver->lanes_open > 0 && config->client)
         worker_give_lane(driver->workers[0], session_lane(driver->session, 0),
                          driver->lane_sockets[0]);
-    if (!config->stream && !config->client && !spread_server_lanes(driver, error))
+    if (driver->udp && !config->client && !spread_server_lanes(driver, error))
         return false;
     driver_prepare_hint(driver);
     config->upper.attach(config->upper.context, driver->session, now_ns);
@@ -202,7 +202,7 @@ static void consider_growing(struct driver *driver, uint64_t now_ns)
     }
     driver->grow_at_ns = now_ns + GROW_EVERY_NS;
     /* A lane's thread with no processor of its own beside the disk's and the hashes' only costs. */
-    unsigned most = session_lane_count(driver->session);
+    unsigned most = session_datagram_lanes(driver->session);
     if (most > processors() / 2)
         most = processors() / 2;
     if (busy && driver->lanes_wanted < most)
@@ -212,7 +212,7 @@ static void consider_growing(struct driver *driver, uint64_t now_ns)
 static void open_further_lanes(struct driver *driver, uint64_t now_ns)
 {
     /* Before that the server may not have the keys yet, and a lane's first packet would be lost. */
-    if (!driver->confirmed)
+    if (!driver->confirmed || session_is_on_stream(driver->session))
         return;
     consider_growing(driver, now_ns);
     while (driver->lanes_open < driver->lanes_wanted) {
@@ -224,61 +224,33 @@ static void open_further_lanes(struct driver *driver, uint64_t now_ns)
     }
 }
 
+/* The session began on the stream, and an address has answered since: lane 0 goes there, on trial.
+ */
+static void open_first_lane(struct driver *driver, uint64_t now_ns)
+{
+    if (driver->lanes_open > 0 || !driver->confirmed ||
+        !opening_found(driver->opening, &driver->peer))
+        return;
+    driver->lanes_open = 1;
+    if (adopt_opening_socket(driver, NULL) &&
+        session_open_lane(driver->session, &driver->peer, LANE_DATAGRAM, now_ns, NULL))
+        worker_give_lane(driver->workers[0], session_lane(driver->session, 0),
+                         driver->lane_sockets[0]);
+}
+
 void driver_tend_lanes(struct driver *driver, uint64_t now_ns)
 {
-    if (driver->config.client && !driver->config.stream)
-        open_further_lanes(driver, now_ns);
+    if (!driver->config.client || !driver->udp)
+        return;
+    unsigned before = driver->lanes_open;
+    open_first_lane(driver, now_ns);
+    open_further_lanes(driver, now_ns);
+    if (driver->lanes_open > before)
+        driver_tell_ports(driver, now_ns);
 }
 
 void driver_notify_workers(struct driver *driver)
 {
     for (unsigned i = 1; i < driver->worker_count; i++)
         worker_notify(driver->workers[i]);
-}
-
-/* ---- the stream lane ---- */
-
-static void take_frame(struct driver *driver, uint8_t *frame, size_t size, uint64_t now_ns)
-{
-    static const struct address nowhere;
-    const uint8_t *packet = frame + STREAM_LENGTH_SIZE;
-    size_t packet_size = size - STREAM_LENGTH_SIZE;
-    if (packet[0] == HANDSHAKE_TYPE) {
-        opening_receive(driver->opening, &nowhere, packet, packet_size, now_ns);
-        return;
-    }
-    if (driver->session == NULL)
-        return;
-    struct error error = {0};
-    driver->confirmed = true;
-    if (!lane_receive_stream(session_lane(driver->session, 0), frame, size, now_ns, &error))
-        session_abort(driver->session, error.kind, error.text, now_ns);
-}
-
-bool driver_receive_stream(struct driver *driver, uint64_t now_ns)
-{
-    size_t taken = 0;
-    do {
-        uint8_t *frame;
-        size_t size;
-        while (taken < STREAM_TURN_BYTES && stream_next_frame(driver->stream, &frame, &size)) {
-            take_frame(driver, frame, size, now_ns);
-            taken += size;
-            /* What follows the last flight is for the session: it has to be there first. */
-            if (driver->session == NULL && opening_state(driver->opening) != OPENING_RUNNING)
-                return true;
-        }
-    } while (taken < STREAM_TURN_BYTES && stream_read(driver->stream));
-    return taken > 0;
-}
-
-bool driver_send_stream(struct driver *driver, uint64_t now_ns)
-{
-    bool any = stream_flush(driver->stream);
-    struct lane *lane = session_lane(driver->session, 0);
-    while (lane_send(lane, driver->stream_train, stream_room(driver->stream), now_ns)) {
-        stream_write(driver->stream, driver->stream_train->bytes, driver->stream_train->size);
-        any = true;
-    }
-    return any;
 }

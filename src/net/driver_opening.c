@@ -26,7 +26,7 @@ static bool open_candidates(struct driver *driver, struct error *error)
     struct error first = {0};
     for (unsigned i = 0; i < driver->config.candidate_count; i++)
         any |= open_for_family(driver, driver->config.candidates[i].family, &first);
-    if (any)
+    if (any || driver->config.stream)
         return true;
     if (first.kind == ERROR_NONE)
         return error_set(error, ERROR_USAGE, "no address to reach the server at");
@@ -39,12 +39,13 @@ bool driver_prepare_opening(struct driver *driver, struct error *error)
     const struct driver_config *config = &driver->config;
     if (config->stream) {
         driver->stream = stream_new(config->stream_in, config->stream_out, error);
-        return driver->stream != NULL &&
-               stream_register(driver->stream, worker_loop(driver->workers[0]), error);
+        if (driver->stream == NULL ||
+            !stream_register(driver->stream, worker_loop(driver->workers[0]), error))
+            return false;
     }
-    if (config->client && !open_candidates(driver, error))
+    if (config->client && driver->udp && !open_candidates(driver, error))
         return false;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; driver->udp && i < 2; i++) {
         struct udp_socket *socket = config->client
                                         ? driver->opening_sockets[i]
                                         : udp_listener_socket(config->listener, 0, i == 0 ? 4 : 6);
@@ -62,11 +63,12 @@ bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *
         .hello = driver->hello,
         .rtt_ns = config->rtt_ns,
         .timeout_ns = config->open_timeout_ns,
-        .stream = config->stream,
+        .stream = config->stream && !driver->udp,
+        .channel = config->stream && driver->udp,
     };
     memcpy(opening.secret, config->secret, sizeof(opening.secret));
     memcpy(opening.session_id, config->session_id, sizeof(opening.session_id));
-    if (config->client && !config->stream) {
+    if (config->client && driver->udp) {
         memcpy(opening.candidates, config->candidates, sizeof(opening.candidates));
         opening.candidate_count = config->candidate_count;
     }
@@ -77,7 +79,7 @@ bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *
 
 static struct udp_socket *flight_socket(const struct driver *driver, uint8_t family)
 {
-    if (!driver->config.client)
+    if (!driver->config.client && driver->config.listener != NULL)
         return udp_listener_socket(driver->config.listener, 0, family);
     if (driver->lane_sockets[0] != NULL)
         return driver->lane_sockets[0];
@@ -118,10 +120,10 @@ void driver_send_flights(struct driver *driver, uint64_t now_ns)
     struct address to;
     size_t size;
     while ((size = opening_send(driver->opening, &to, bytes, sizeof(bytes), now_ns)) > 0) {
-        if (driver->stream != NULL)
-            stream_write_frame(driver->stream, bytes, size);
-        else
+        if (to.family != 0)
             send_flight(driver, &to, bytes, size, now_ns);
+        else if (driver->stream != NULL)
+            stream_write_frame(driver->stream, bytes, size);
     }
 }
 
@@ -153,7 +155,18 @@ void driver_before_send(void *context, uint64_t now_ns)
 void driver_explain_failure(struct driver *driver)
 {
     struct error *error = &driver->error;
-    if (error->kind != ERROR_UNREACHABLE || driver->refusal[0] == '\0')
+    if (error->kind != ERROR_UNREACHABLE)
+        return;
+    /* A far end that lives answers to our ports at once. */
+    if (driver->config.client && driver->udp && driver->asked_ns != 0 &&
+        driver->stream_rtt_ns == 0) {
+        error_clear(error);
+        error_set(
+            error, ERROR_PEER_LOST,
+            "the far end has answered through ssh once and then fell silent, there and by UDP");
+        return;
+    }
+    if (driver->refusal[0] == '\0')
         return;
     size_t length = strlen(error->text);
     snprintf(error->text + length, sizeof(error->text) - length, "; %s", driver->refusal);

@@ -150,7 +150,7 @@ bool stream_read(struct stream *stream)
     return false;
 }
 
-bool stream_next_frame(struct stream *stream, uint8_t **frame, size_t *size)
+bool stream_next_frame(struct stream *stream, const uint8_t **frame, size_t *size)
 {
     size_t have = stream->read_end - stream->read_at;
     uint8_t *at = stream->in + stream->read_at;

@@ -31,7 +31,7 @@ void stream_unregister(struct stream *stream);
 bool stream_read(struct stream *stream);
 /* The next whole frame, its 2-byte length included; valid until the next stream_read. False when
  * there is none, or the peer broke the framing (stream_error). */
-bool stream_next_frame(struct stream *stream, uint8_t **frame, size_t *size);
+bool stream_next_frame(struct stream *stream, const uint8_t **frame, size_t *size);
 
 /* How many bytes may be added now. */
 size_t stream_room(const struct stream *stream);

@@ -55,6 +55,7 @@ struct lane *lane_new(const struct lane_config *config, uint64_t now_ns, struct 
     lane->token_seed = random_next(&random);
     lane->interface_mtu = config->probes_mtu ? config->interface_mtu : 0;
     lane->datagram_max = config->datagram_max;
+    lane->path.known = lane->path.proved = config->kind == LANE_STREAM;
     mtu_init_fixed(&lane->mtu, config->kind == LANE_STREAM ? STREAM_PACKET_MAX : DATAGRAM_MIN);
     if (!allocate(lane, config, error)) {
         lane_free(lane);
@@ -87,6 +88,7 @@ void lane_connect(struct lane *lane, const struct address *address, bool proved)
                  lane->now_ns);
     if (lane->client && lane->index > 0)
         lane->pings_due = 1;
+    trial_hurry(lane);
 }
 
 unsigned lane_index(const struct lane *lane)
@@ -239,11 +241,12 @@ static void take_state(struct lane *lane, const struct command_state *state)
         return;
     lane->credit = state->credit;
     lane->control_window = state->window;
-    if (lane->window.any) {
+    /* On trial nobody looks at this lane for news. */
+    if (lane->window.any && !lane->trial.on) {
         uint64_t soon = lane->now_ns + rtt_ack_interval(lane->peer_rtt_ns);
         if (soon < lane->ack_deadline_ns)
             lane->ack_deadline_ns = soon;
-        lane->ack_repeats = 2;
+        lane->ack_repeats = lane->kind == LANE_STREAM ? 0 : 2;
     }
 }
 
@@ -298,7 +301,11 @@ static bool obey(struct lane *lane, const void *message, size_t size)
         return true;
     }
     case COMMAND_PARK:
-        return lane_give_up(lane);
+        if (!lane_give_up(lane))
+            return false;
+        if (((const struct command_park *)message)->trial)
+            trial_begin(lane);
+        return true;
     case COMMAND_CONNECT: {
         const struct command_connect *connect = message;
         lane_connect(lane, &connect->address, connect->proved);

@@ -169,6 +169,8 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
     sent_log_settle(&lane->log, packet, SENT_ACKED);
     lane->counters.packets_acked++;
     lane->data_acked += packet->kind == SENT_DATA;
+    if (packet->kind == SENT_PROBE)
+        trial_packet_answered(lane, number);
     report_settled(lane, packet, true);
     note_size_arrived(lane, packet, number);
     if (!was_lost) {
@@ -358,11 +360,14 @@ void lane_on_ack(struct lane *lane, const struct ack_frame *ack)
         if (ack->largest > lane->largest_acked)
             lane->largest_acked = ack->largest;
         settle_new_range(lane, ack);
-        if (lane->probe_timeouts >= SILENT_TIMEOUTS || lane->parked) {
+        bool silent = lane->probe_timeouts >= SILENT_TIMEOUTS || lane->parked;
+        if (silent && lane->kind == LANE_DATAGRAM && !lane->trial.on) {
             struct event_block event = {.kind = EVENT_ALIVE};
             lane->parked = !lane_report(lane, &event, sizeof(event)) && lane->parked;
         }
         lane->probe_timeouts = 0;
+        lane->answered_ns = lane->now_ns;
+        trial_conclude(lane);
     }
     lane_detect_losses(lane);
 }
@@ -426,7 +431,9 @@ static uint64_t keepalive_deadline(const struct lane *lane)
 uint64_t lane_probe_deadline(const struct lane *lane)
 {
     if (lane->kind == LANE_STREAM)
-        return TIME_NEVER;
+        return lane->last_sent_ns + KEEPALIVE_NS;
+    if (lane->trial.on)
+        return trial_deadline(lane);
     bool idle = lane->log.in_flight_packets == 0 && !lane->parked;
     if (idle && !lane->tuning.blocked)
         return keepalive_deadline(lane);
@@ -460,7 +467,11 @@ static void doubt(struct lane *lane, const struct sent_packet *packet)
 /* Two packets ask for news: the next acks, not this timer, decide what was lost. */
 void lane_on_probe_timeout(struct lane *lane)
 {
-    if (lane->log.in_flight_packets == 0 && !lane->parked) {
+    if (lane->trial.on) {
+        trial_on_timer(lane);
+        return;
+    }
+    if ((lane->log.in_flight_packets == 0 && !lane->parked) || lane->kind == LANE_STREAM) {
         lane->pings_due = 1; /* keepalive, or asking for credit: the less often, the longer */
         lane->asks += lane->tuning.blocked;
         return;
@@ -478,7 +489,7 @@ void lane_on_probe_timeout(struct lane *lane)
         lane_flush_pieces(lane);
     }
     if (lane->probe_timeouts % SILENT_TIMEOUTS == 0) {
-        struct event_block event = {.kind = EVENT_SILENT};
+        struct event_silent event = {.kind = EVENT_SILENT, .since_ns = lane->answered_ns};
         lane_report(lane, &event, sizeof(event));
     }
 }

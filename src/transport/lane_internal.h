@@ -1,4 +1,4 @@
-/* The inside of a lane, shared by lane.c, lane_receive.c, lane_acks.c and lane_send.c only. */
+/* The inside of a lane, shared by lane*.c only. */
 #ifndef PETREL_TRANSPORT_LANE_INTERNAL_H
 #define PETREL_TRANSPORT_LANE_INTERNAL_H
 
@@ -53,6 +53,17 @@ struct missing_packet {
     bool lost;    /* given up; kept for a while to notice that it came after all */
 };
 
+#define TRIAL_PACKETS 3u
+
+/* A lane that fell silent while another way carries on: packets of full size, three at a time,
+ * until three of a round were answered. */
+struct lane_trial {
+    bool on;
+    unsigned sent, answered; /* of this round */
+    uint64_t numbers[TRIAL_PACKETS];
+    uint64_t next_ns; /* when a round begins */
+};
+
 struct lane_path {
     struct address address;
     bool known, proved;
@@ -105,7 +116,9 @@ struct lane {
     struct ack_point ack_point; /* the latest */
     unsigned probe_timeouts;    /* in a row */
     uint64_t unanswered_ns;     /* when the packet was sent that the first of them missed */
-    unsigned asks;              /* for credit or window, in a row, while nothing is in flight */
+    uint64_t answered_ns; /* the last fresh ack, or the first packet since that asks for one */
+    struct lane_trial trial;
+    unsigned asks; /* for credit or window, in a row, while nothing is in flight */
     struct lane_interval intervals[LANE_INTERVALS];
     unsigned interval_at;
 
@@ -161,6 +174,19 @@ struct lane_interval *lane_interval_find(struct lane *lane, uint32_t id);
 void lane_interval_begin(struct lane *lane, uint32_t id);
 void lane_report_intervals(struct lane *lane);
 void lane_size_changed(struct lane *lane);
+
+/* lane_trial.c */
+void trial_begin(struct lane *lane);
+/* The lane has an address now: ask it at once. */
+void trial_hurry(struct lane *lane);
+uint64_t trial_deadline(const struct lane *lane);
+/* A round begins; what of the last one was not answered counts no longer. */
+void trial_on_timer(struct lane *lane);
+bool trial_packet_due(const struct lane *lane);
+void trial_packet_sent(struct lane *lane, uint64_t number);
+void trial_packet_answered(struct lane *lane, uint64_t number);
+/* Ends the trial if it is passed and the session can be told. */
+void trial_conclude(struct lane *lane);
 
 /* lane_send.c */
 void lane_finish_span(struct lane *lane, const struct command_span *span);

@@ -78,6 +78,11 @@ struct command_block {
     uint8_t *buffer; /* OPEN */
 };
 
+struct command_park {
+    uint8_t kind;
+    bool trial; /* alive again only when 3 of 3 packets of full size were answered */
+};
+
 struct command_connect {
     uint8_t kind;
     bool proved;
@@ -105,7 +110,7 @@ enum lane_event_kind {
     EVENT_JOINED,   /* the lane's first packet came; of one that sends, its address is proved */
     EVENT_NEW_PATH, /* the peer's address changed and was proved */
     EVENT_SILENT,   /* three probe timeouts in a row without an answer */
-    EVENT_ALIVE,    /* answers came again after that */
+    EVENT_ALIVE,    /* answers came again after that, or the trial is passed */
     EVENT_BROKEN    /* the peer broke the protocol: text follows */
 };
 
@@ -174,6 +179,11 @@ struct event_path {
     uint8_t kind;
     bool same_host;
     struct address address;
+};
+
+struct event_silent {
+    uint8_t kind;
+    uint64_t since_ns; /* the last answer, or the first packet since that asked for one */
 };
 
 struct event_text {

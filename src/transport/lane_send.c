@@ -36,12 +36,15 @@ static size_t seal(struct lane *lane, uint8_t *packet, size_t plain, const struc
         return 0;
     size_t size = plain + PACKET_OVERHEAD;
     struct sent_packet record = plan->record;
+    bool asks = record.state == SENT_IN_FLIGHT && record.kind != SENT_PROBE;
+    if (asks && lane->log.in_flight_packets == 0)
+        lane->answered_ns = lane->now_ns;
     record.sent_ns = lane->now_ns;
     record.size = (uint16_t)size;
     sent_log_append(&lane->log, &record);
     lane->last_sent_ns = lane->now_ns;
     /* Probes of size are expected to vanish: they do not put the probe timer off. */
-    if (record.state == SENT_IN_FLIGHT && record.kind != SENT_PROBE)
+    if (asks)
         lane->last_eliciting_ns = lane->now_ns;
     lane->counters.packets_sent++;
     lane->counters.bytes_sent += size;
@@ -371,6 +374,12 @@ static bool send_urgent(struct lane *lane, struct lane_train *train)
         finish_single(lane, train, build_control(lane, train->bytes), &lane->path,
                       &lane->path.address))
         return true;
+    if (trial_packet_due(lane)) {
+        uint64_t number = lane->log.next;
+        size_t size = build_probe(lane, train->bytes, lane_datagram_size(lane));
+        trial_packet_sent(lane, number);
+        return finish_single(lane, train, size, &lane->path, &lane->path.address);
+    }
     if (!lane->probes_mtu || !lane->path.proved || !lane->joined)
         return false;
     size_t size = mtu_next_probe(&lane->mtu, lane->now_ns);
@@ -388,8 +397,7 @@ bool lane_send(struct lane *lane, struct lane_train *train, size_t room, uint64_
     if (lane->broken || (lane->kind == LANE_DATAGRAM && !lane->path.known) ||
         room < STREAM_PACKET_MAX + 2)
         return false;
-    if (lane->kind == LANE_DATAGRAM)
-        run_timers(lane);
+    run_timers(lane);
     if (!sent_log_reserve(&lane->log))
         return false;
     bool sent = send_urgent(lane, train);

@@ -10,6 +10,8 @@
 #define PROTOCOL_VERSION_MAX 1
 
 #define LANES_MAX 16
+#define STREAM_LANE 16 /* the number of the stream lane, which has keys of its own */
+#define LANE_SLOTS (LANES_MAX + 1)
 #define PACKET_HEADER_SIZE 10 /* type, connection id, number; in clear, authenticated */
 #define PACKET_PLACE_SIZE 6   /* block number 28 bits, offset 20 bits; sealed */
 #define PACKET_TAG_SIZE 16

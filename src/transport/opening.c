@@ -1,76 +1,37 @@
 #include "transport/opening.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
-#include "transport/handshake_packet.h"
-#include "transport/opening_talk.h"
+#include "transport/opening_internal.h"
 
 #define RESEND_MIN_NS (100 * NS_PER_MS)
 #define RESEND_MAX_NS (2 * NS_PER_S)
-#define AMPLIFICATION_MAX 3
-#define REPLAY_BITS 256u
-#define NOBODY -1
+#define REPLAY_BITS OPENING_REPLAY_BITS
+#define NOBODY OPENING_NOBODY
+#define SEARCH_FIRST_NS NS_PER_S
+#define PUNCHES 3u /* packets to each address that is to be punched */
 
-/* A place to send to: a client's candidate, or an address from which a server was spoken to. */
-struct destination {
-    struct address address;
-    uint64_t received_bytes, sent_bytes;
-    bool proved;        /* no limit on what goes there */
-    bool owed;          /* a packet is to go there now, even one without bytes */
-    uint32_t next;      /* where in our stream that packet begins */
-    unsigned flights;   /* how often our unacknowledged bytes went there */
-    uint64_t flight_ns; /* when last */
-};
-
-struct opening {
-    bool client, stream;
-    enum opening_state state;
-    struct error error;
-    struct talk talk;
-    struct packet_keys *sealing, *unsealing;
-    uint8_t session_id[SESSION_ID_SIZE];
-
-    uint64_t next_number;
-    uint32_t acknowledged; /* of our stream, by the peer */
-    uint32_t received;     /* of the peer's stream, in order */
-    bool heard;            /* any packet authenticated */
-    bool nudge; /* the next packet is padded to 1200 bytes, with or without bytes of ours */
-    uint64_t newest_number; /* of the peer's packets */
-    uint64_t seen[REPLAY_BITS / 64];
-
-    /* One more than the candidates, for a server that answers from elsewhere. */
-    struct destination destinations[OPENING_CANDIDATES_MAX + 1];
-    unsigned destination_count;
-    unsigned destination_oldest; /* replaced next when all are used */
-    int current;                 /* where the peer is, as far as we know; or NOBODY */
-
-    uint64_t timeout_ns, give_up_ns;
-    uint64_t resend_interval_ns, resend_first_ns;
-    uint64_t resend_ns; /* when unacknowledged bytes go again */
-};
-
-static bool fail(struct opening *opening)
+bool opening_fail(struct opening *opening)
 {
     opening->state = OPENING_FAILED;
     opening->resend_ns = TIME_NEVER;
+    opening->searching = false;
     wipe(opening->talk.result.secret, sizeof opening->talk.result.secret);
     return false;
 }
 
 static struct destination *add_destination(struct opening *opening, const struct address *address)
 {
-    const unsigned capacity = OPENING_CANDIDATES_MAX + 1;
     unsigned index = opening->destination_count;
 
-    if (index < capacity) {
+    if (index < OPENING_DESTINATIONS) {
         opening->destination_count++;
     } else {
-        index = opening->destination_oldest++ % capacity;
-        if ((int)index == opening->current)
-            index = opening->destination_oldest++ % capacity;
+        do
+            index = opening->destination_oldest++ % OPENING_DESTINATIONS;
+        while ((int)index == opening->current || (int)index == opening->stream);
     }
     opening->destinations[index] = (struct destination){.address = *address};
     return &opening->destinations[index];
@@ -79,37 +40,34 @@ static struct destination *add_destination(struct opening *opening, const struct
 static struct destination *find_destination(struct opening *opening, const struct address *address)
 {
     for (unsigned i = 0; i < opening->destination_count; i++) {
-        if (opening->stream || address_equal(&opening->destinations[i].address, address))
+        if (address_equal(&opening->destinations[i].address, address))
             return &opening->destinations[i];
     }
     return NULL;
 }
 
-/* All that is unacknowledged is to go there; on a stream, all that has not gone yet. */
-static void owe(struct opening *opening, struct destination *to)
+void opening_owe(struct opening *opening, struct destination *to)
 {
     to->owed = true;
-    if (!opening->stream)
+    if (!destination_is_stream(to))
         to->next = opening->acknowledged;
 }
 
-static bool has_unacknowledged(const struct opening *opening)
+bool opening_has_unacknowledged(const struct opening *opening)
 {
-    return !opening->stream && opening->acknowledged < opening->talk.out_size;
+    return !opening->only_stream && opening->acknowledged < opening->talk.out_size;
 }
 
-/* A client that waits keeps sending although all that it said has arrived: a server that has used
- * up three times what it heard can else say nothing more, and both would wait for each other. */
-static bool is_waiting_client(const struct opening *opening)
+bool opening_is_waiting_client(const struct opening *opening)
 {
-    return opening->client && !opening->stream && opening->state == OPENING_RUNNING;
+    return opening->client && !opening->only_stream && opening->state == OPENING_RUNNING;
 }
 
 /* New progress: the next resend is a first one again. */
 static void restart_timer(struct opening *opening, uint64_t now_ns)
 {
     opening->resend_interval_ns = opening->resend_first_ns;
-    opening->resend_ns = has_unacknowledged(opening) || is_waiting_client(opening)
+    opening->resend_ns = opening_has_unacknowledged(opening) || opening_is_waiting_client(opening)
                              ? now_ns + opening->resend_interval_ns
                              : TIME_NEVER;
 }
@@ -120,24 +78,26 @@ static bool prepare(struct opening *opening, const struct opening_config *config
     enum packet_direction out = config->client ? CLIENT_TO_SERVER : SERVER_TO_CLIENT;
     enum packet_direction in = config->client ? SERVER_TO_CLIENT : CLIENT_TO_SERVER;
     static const struct address none = {0};
+    bool addresses = config->candidate_count > 0 || config->stream || config->channel;
 
-    if (config->client && !config->stream &&
-        (config->candidate_count == 0 || config->candidate_count > OPENING_CANDIDATES_MAX))
+    if (config->client && (!addresses || config->candidate_count > OPENING_CANDIDATES_MAX))
         return error_set(error, ERROR_USAGE, "no address of the server, or too many");
     opening->sealing = packet_keys_new_handshake(config->secret, config->session_id, out, error);
     opening->unsealing = packet_keys_new_handshake(config->secret, config->session_id, in, error);
     if (opening->sealing == NULL || opening->unsealing == NULL ||
         !talk_begin(&opening->talk, config, error))
         return false;
-    if (config->stream) {
+    if (config->stream || config->channel) {
+        opening->stream = 0;
         add_destination(opening, &none)->proved = true;
-        opening->current = 0;
-    } else if (config->client) {
-        for (unsigned i = 0; i < config->candidate_count; i++)
-            add_destination(opening, &config->candidates[i])->proved = true;
     }
+    opening->stream_in_use = config->stream || (config->channel && !config->client);
+    if (config->stream)
+        opening->current = 0;
+    for (unsigned i = 0; config->client && !config->stream && i < config->candidate_count; i++)
+        add_destination(opening, &config->candidates[i])->proved = true;
     for (unsigned i = 0; config->client && i < opening->destination_count; i++)
-        owe(opening, &opening->destinations[i]);
+        opening_owe(opening, &opening->destinations[i]);
     return true;
 }
 
@@ -150,11 +110,11 @@ struct opening *opening_new(const struct opening_config *config, uint64_t now_ns
         return NULL;
     }
     opening->client = config->client;
-    opening->stream = config->stream;
-    opening->current = NOBODY;
+    opening->only_stream = config->stream;
+    opening->stream = opening->current = NOBODY;
     opening->timeout_ns = config->timeout_ns;
     opening->give_up_ns = now_ns + config->timeout_ns;
-    opening->resend_ns = TIME_NEVER;
+    opening->resend_ns = opening->search_ns = TIME_NEVER;
     opening->resend_first_ns = config->rtt_ns + config->rtt_ns / 2;
     if (opening->resend_first_ns < RESEND_MIN_NS)
         opening->resend_first_ns = RESEND_MIN_NS;
@@ -209,8 +169,20 @@ static bool note_number(struct opening *opening, uint64_t number)
     return true;
 }
 
+/* A client that talks through the stream hears from an address after all. */
+static void note_found(struct opening *opening, const struct destination *sender)
+{
+    if (opening->current != opening->stream || opening->stream == NOBODY ||
+        destination_is_stream(sender) || opening->found.family != 0)
+        return;
+    opening->found = sender->address;
+    opening->searching = false;
+    opening->search_ns = TIME_NEVER;
+}
+
+/* `answers`: the packet shows that the peer has heard us. */
 static struct destination *note_sender(struct opening *opening, const struct address *from,
-                                       size_t size, bool newest)
+                                       size_t size, bool newest, bool answers)
 {
     struct destination *sender = find_destination(opening, from);
     int index;
@@ -222,12 +194,20 @@ static struct destination *note_sender(struct opening *opening, const struct add
     if (!opening->client) {
         if (newest)
             opening->current = index;
+        return sender;
+    }
+    sender->proved = true; /* only the server could seal it */
+    if (!answers) {
+        /* The server knocks: its firewall may let our packets in from now on. */
+        if (opening->current == NOBODY && opening->state == OPENING_RUNNING)
+            opening_owe(opening, sender);
     } else if (opening->current == NOBODY) {
-        /* The first authentic answer wins: only the server could seal it. */
+        /* The first authentic answer wins. */
         opening->current = index;
-        sender->proved = true;
         for (unsigned i = 0; i < opening->destination_count; i++)
             opening->destinations[i].owed = false;
+    } else {
+        note_found(opening, sender);
     }
     return sender;
 }
@@ -250,13 +230,19 @@ static void note_acknowledged(struct opening *opening, const struct destination 
     restart_timer(opening, now_ns);
 }
 
-static void note_finished(struct opening *opening, struct destination *sender)
+static void note_finished(struct opening *opening, struct destination *sender, uint64_t now_ns)
 {
     opening->state = OPENING_FINISHED;
     sender->proved = true;
     if (!opening->client) /* whoever sent Finished is where the client is */
         opening->current = (int)(sender - opening->destinations);
     opening->talk.result.address = opening->destinations[opening->current].address;
+    if (opening->client && opening->current == opening->stream && opening->destination_count > 1 &&
+        opening->found.family == 0) {
+        opening->searching = true;
+        opening->search_interval_ns = SEARCH_FIRST_NS;
+        opening->search_ns = now_ns + opening->search_interval_ns;
+    }
 }
 
 /* Takes the packet's part of the peer's stream. True when it calls for an answer. */
@@ -274,12 +260,14 @@ static bool take_bytes(struct opening *opening, struct destination *sender,
     opening->received = end;
     if (!talk_receive(&opening->talk, packet->bytes + known, packet->length - known,
                       &opening->error)) {
-        fail(opening);
+        opening_fail(opening);
         return true;
     }
     restart_timer(opening, now_ns);
+    if (opening->client && opening->stream_in_use && opening->stream != NOBODY)
+        opening_owe(opening, &opening->destinations[opening->stream]);
     if (opening->talk.finished)
-        note_finished(opening, sender);
+        note_finished(opening, sender, now_ns);
     return true;
 }
 
@@ -290,194 +278,74 @@ bool opening_receive(struct opening *opening, const struct address *from, const 
     struct handshake_packet packet;
     struct destination *sender;
     enum handshake_packet_result result;
+    static const struct address none = {0};
 
+    if (from == NULL)
+        from = &none;
+    if (from->family == 0 && opening->stream == NOBODY)
+        return false;
     result =
         handshake_packet_open(opening->unsealing, opening->session_id, bytes, size, plain, &packet);
     if (result == HANDSHAKE_PACKET_NOT_OURS) {
-        if (opening->stream && opening->state == OPENING_RUNNING) {
+        if (from->family == 0 && opening->state == OPENING_RUNNING) {
             error_set(&opening->error, ERROR_CRYPTO,
                       "the peer on the stream does not hold the session's secret");
-            fail(opening);
+            opening_fail(opening);
         }
         return false;
     }
     if (result == HANDSHAKE_PACKET_MALFORMED || packet.acknowledged > opening->talk.out_size) {
         if (opening->state == OPENING_RUNNING) {
             error_set(&opening->error, ERROR_PROTOCOL, "the peer's handshake packet is malformed");
-            fail(opening);
+            opening_fail(opening);
         }
         return true;
     }
     bool newest = !opening->heard || packet.number > opening->newest_number;
     if (!note_number(opening, packet.number))
         return true;
-    sender = note_sender(opening, from, size, newest);
+    sender = note_sender(opening, from, size, newest, packet.length > 0 || packet.acknowledged > 0);
     note_acknowledged(opening, sender, packet.acknowledged, now_ns);
     if (take_bytes(opening, sender, &packet, now_ns))
-        owe(opening, opening->client ? &opening->destinations[opening->current] : sender);
+        opening_owe(opening, opening->client ? &opening->destinations[opening->current] : sender);
     return true;
 }
 
-/* Sending */
-
-/* "192.0.2.1:60001, [2001:db8::1]:60001", or as many as fit and how many more there are. */
-static void list_destinations(const struct opening *opening, char *text, size_t capacity)
+void opening_use_stream(struct opening *opening)
 {
-    const size_t reserve = 24; /* for " and N more" */
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (unsigned i = 0; i < opening->destination_count; i++) {
-        char address[64];
-        address_format(address, sizeof address, &opening->destinations[i].address);
-        if (used + strlen(address) + 2 + reserve > capacity) {
-            snprintf(text + used, capacity - used, " and %u more", opening->destination_count - i);
-            return;
-        }
-        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i > 0 ? ", " : "", address);
-    }
-}
-
-static void give_up(struct opening *opening)
-{
-    double seconds = (double)opening->timeout_ns / (double)NS_PER_S;
-    char text[400];
-
-    if (opening->heard) {
-        error_set(&opening->error, ERROR_PEER_LOST,
-                  "the peer fell silent during the handshake, which took over %g s", seconds);
-    } else if (opening->stream) {
-        error_set(&opening->error, ERROR_UNREACHABLE, "no answer on the stream within %g s",
-                  seconds);
-    } else if (!opening->client) {
-        error_set(&opening->error, ERROR_UNREACHABLE, "no client came within %g s", seconds);
-    } else {
-        list_destinations(opening, text, sizeof text);
-        error_set(&opening->error, ERROR_UNREACHABLE, "no answer from UDP %s within %g s", text,
-                  seconds);
-    }
-    for (unsigned i = 0; i < opening->destination_count; i++)
-        opening->destinations[i].owed = false;
-    fail(opening);
-}
-
-static void run_timers(struct opening *opening, uint64_t now_ns)
-{
-    if (opening->state == OPENING_RUNNING && now_ns >= opening->give_up_ns)
-        give_up(opening);
-    if (now_ns < opening->resend_ns)
+    if (opening->stream == NOBODY || opening->stream_in_use)
         return;
-    if (!has_unacknowledged(opening) && !is_waiting_client(opening)) {
-        opening->resend_ns = TIME_NEVER;
-        return;
-    }
-    opening->nudge = is_waiting_client(opening);
-    opening->resend_interval_ns *= 2;
-    if (opening->resend_interval_ns > RESEND_MAX_NS)
-        opening->resend_interval_ns = RESEND_MAX_NS;
-    opening->resend_ns = now_ns + opening->resend_interval_ns;
-    for (unsigned i = 0; i < opening->destination_count; i++) {
-        if (opening->current == NOBODY || opening->current == (int)i)
-            owe(opening, &opening->destinations[i]);
-    }
+    opening->stream_in_use = true;
+    opening_owe(opening, &opening->destinations[opening->stream]);
 }
 
-/* The largest packet that may go there now. */
-static size_t allowance(const struct destination *to)
+bool opening_found(const struct opening *opening, struct address *address)
 {
-    uint64_t limit = AMPLIFICATION_MAX * to->received_bytes;
-    if (to->proved)
-        return SIZE_MAX;
-    return limit > to->sent_bytes ? (size_t)(limit - to->sent_bytes) : 0;
-}
-
-/* What the next packet there would hold, within `room`. False when nothing is to go or may. */
-static bool plan_packet(const struct opening *opening, const struct destination *to, size_t room,
-                        struct handshake_packet *packet, size_t *padded_size)
-{
-    bool padded = opening->client && !opening->stream && (!opening->heard || opening->nudge);
-    size_t left = opening->talk.out_size - to->next;
-
-    if (!to->owed || (opening->stream && left == 0))
+    if (opening->found.family == 0)
         return false;
-    if (room > allowance(to))
-        room = allowance(to);
-    if (room < HANDSHAKE_OVERHEAD || (left > 0 && room == HANDSHAKE_OVERHEAD))
-        return false;
-    if (left > room - HANDSHAKE_OVERHEAD)
-        left = room - HANDSHAKE_OVERHEAD;
-    packet->number = opening->next_number;
-    packet->acknowledged = opening->received;
-    packet->offset = to->next;
-    packet->bytes = opening->talk.out + to->next;
-    packet->length = (uint16_t)left;
-    *padded_size = padded ? DATAGRAM_MIN : 0;
+    *address = opening->found;
     return true;
 }
 
-static void note_sent(struct opening *opening, struct destination *to,
-                      const struct handshake_packet *packet, size_t size, uint64_t now_ns)
+void opening_punch(struct opening *opening, const struct address *address, uint64_t now_ns)
 {
-    opening->next_number++;
-    opening->nudge = false;
-    to->sent_bytes += size;
-    if (packet->length > 0 && to->next == opening->acknowledged) {
-        to->flights++;
-        to->flight_ns = now_ns;
+    struct punch *punch = NULL;
+    for (unsigned i = 0; i < opening->punch_count; i++) {
+        if (opening->punches[i].left == 0 || address_equal(&opening->punches[i].address, address))
+            punch = &opening->punches[i];
     }
-    to->next += packet->length;
-    if (to->next >= opening->talk.out_size)
-        to->owed = false;
-    if (packet->length > 0 && !opening->stream && opening->state != OPENING_FAILED &&
-        opening->resend_ns == TIME_NEVER)
-        opening->resend_ns = now_ns + opening->resend_interval_ns;
-}
-
-size_t opening_send(struct opening *opening, struct address *to, uint8_t *bytes, size_t capacity,
-                    uint64_t now_ns)
-{
-    size_t room = opening->stream ? STREAM_PACKET_MAX : DATAGRAM_MIN;
-
-    run_timers(opening, now_ns);
-    if (room > capacity)
-        room = capacity;
-    for (unsigned i = 0; i < opening->destination_count; i++) {
-        struct destination *destination = &opening->destinations[i];
-        struct handshake_packet packet;
-        size_t padded_size, size;
-
-        if (!plan_packet(opening, destination, room, &packet, &padded_size))
-            continue;
-        size = handshake_packet_seal(opening->sealing, opening->session_id, &packet, padded_size,
-                                     bytes, room);
-        if (size == 0)
-            return 0;
-        note_sent(opening, destination, &packet, size, now_ns);
-        *to = destination->address;
-        return size;
-    }
-    return 0;
-}
-
-uint64_t opening_deadline(const struct opening *opening)
-{
-    struct handshake_packet packet;
-    size_t padded_size;
-    uint64_t deadline = opening->resend_ns;
-
-    for (unsigned i = 0; i < opening->destination_count; i++) {
-        if (plan_packet(opening, &opening->destinations[i], DATAGRAM_MIN, &packet, &padded_size))
-            return 0;
-    }
-    if (opening->state == OPENING_RUNNING && opening->give_up_ns < deadline)
-        deadline = opening->give_up_ns;
-    return deadline;
+    if (punch == NULL && opening->punch_count < OPENING_PUNCHES_MAX)
+        punch = &opening->punches[opening->punch_count++];
+    if (opening->client || punch == NULL)
+        return;
+    *punch = (struct punch){.address = *address, .left = PUNCHES, .next_ns = now_ns};
 }
 
 void opening_resend_last(struct opening *opening)
 {
-    if (opening->client && opening->state == OPENING_FINISHED && has_unacknowledged(opening))
-        owe(opening, &opening->destinations[opening->current]);
+    if (opening->client && opening->state == OPENING_FINISHED &&
+        opening_has_unacknowledged(opening))
+        opening_owe(opening, &opening->destinations[opening->current]);
 }
 
 void opening_confirm(struct opening *opening)

@@ -30,6 +30,9 @@ struct opening_config {
     /* The packets go over a reliable stream, framed by the caller: no addresses, no padding, no
      * resends, no packets without bytes. A packet that does not open is then an error. */
     bool stream;
+    /* Beside the addresses there is such a stream: a client's opening leaves it alone until
+     * opening_use_stream, a server's answers on it what came on it. Candidates may be none then. */
+    bool channel;
 };
 
 struct opening_result {
@@ -37,7 +40,7 @@ struct opening_result {
     uint8_t version;
     enum aead_suite suite;
     uint8_t secret[SESSION_SECRET_SIZE];
-    struct address address; /* the proved address of the peer */
+    struct address address; /* the proved address of the peer; family 0: the stream */
     uint64_t rtt_ns;        /* a first measure, 0 if none could be taken */
 };
 
@@ -50,13 +53,14 @@ struct opening *opening_new(const struct opening_config *config, uint64_t now_ns
 void opening_free(struct opening *opening);
 
 /* True when the datagram was a handshake packet of this session (even a late one), so that the
- * caller need not look further. `from` may be NULL on a stream. Late repeats are answered in every
- * state: call opening_send after it. */
+ * caller need not look further. `from` NULL or of family 0: it came on the stream. Late repeats are
+ * answered in every state: call opening_send after it. */
 bool opening_receive(struct opening *opening, const struct address *from, const uint8_t *bytes,
                      size_t size, uint64_t now_ns);
 /* The next datagram to send, if any: its size, else 0. Call until 0, after each opening_receive
  * and at the deadline. `capacity` is at least DATAGRAM_MIN; `to` tells a caller with several
- * sockets which one to use. A failed opening still gives what tells the peer why. */
+ * sockets which one to use, family 0: the stream. A failed opening still gives what tells the peer
+ * why. */
 size_t opening_send(struct opening *opening, struct address *to, uint8_t *bytes, size_t capacity,
                     uint64_t now_ns);
 /* When opening_send wants to be called without new input: 0 for at once, TIME_NEVER if never. */
@@ -76,5 +80,15 @@ const struct error *opening_error(const struct opening *opening);
  * stay a while, to answer repeats. */
 void opening_resend_last(struct opening *opening);
 void opening_confirm(struct opening *opening);
+
+/* A client with a channel: from now on all that is not acknowledged goes through the stream, too.
+ * Whatever is answered first carries on. */
+void opening_use_stream(struct opening *opening);
+/* A client that finished on the stream goes on asking its candidates, now and then, with packets of
+ * full size. True once one of them answered: `address` is that one, and the asking has ended. */
+bool opening_found(const struct opening *opening, struct address *address);
+/* A server: a few packets of full size, which ask for nothing, to where the client says that it
+ * sends from. A firewall before the server then takes the client's packets for replies. */
+void opening_punch(struct opening *opening, const struct address *address, uint64_t now_ns);
 
 #endif

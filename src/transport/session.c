@@ -18,14 +18,15 @@
 static bool make_lane(struct session *session, unsigned index, uint64_t now_ns, struct error *error)
 {
     const struct session_config *config = &session->config;
+    bool stream = index == session->stream;
     struct lane_config lane = {
-        .kind = config->kind,
-        .index = index,
+        .kind = stream ? LANE_STREAM : LANE_DATAGRAM,
+        .index = stream ? STREAM_LANE : index,
         .client = config->client,
         .provider = aead_best(config->suite),
         .secret = config->secret,
-        .own_id = config->own.connection_base + index,
-        .peer_id = config->peer.connection_base + index,
+        .own_id = config->own.connection_base + (stream ? 0 : index),
+        .peer_id = config->peer.connection_base + (stream ? 0 : index),
         .interface_mtu = config->interface_mtu ? config->interface_mtu : 1500,
         .datagram_max = config->peer.datagram_max,
         .probes_mtu = config->role == ROLE_SENDER,
@@ -42,9 +43,9 @@ static unsigned lane_limit(const struct session_config *config)
 {
     unsigned most = config->own.lanes_max < config->peer.lanes_max ? config->own.lanes_max
                                                                    : config->peer.lanes_max;
-    if (config->kind == LANE_STREAM || most < 1)
-        return 1;
-    return most < LANES_MAX ? most : LANES_MAX;
+    if (config->kind == LANE_STREAM)
+        return 0;
+    return most < 1 ? 1 : most < LANES_MAX ? most : LANES_MAX;
 }
 
 struct session *session_new(const struct session_config *config, uint64_t now_ns,
@@ -57,7 +58,10 @@ struct session *session_new(const struct session_config *config, uint64_t now_ns
     }
     session->config = *config;
     session->now_ns = session->created_ns = session->rate_stepped_ns = now_ns;
-    session->lane_count = lane_limit(config);
+    session->lane_count = session->slot_count = lane_limit(config);
+    session->stream = LANE_SLOTS;
+    if (config->kind == LANE_STREAM || config->channel)
+        session->stream = session->slot_count++;
     session->peer_credit = config->peer.credit;
     session->datagram = config->kind == LANE_STREAM ? STREAM_PACKET_MAX : DATAGRAM_MIN;
     block_map_init(&session->out);
@@ -65,7 +69,7 @@ struct session *session_new(const struct session_config *config, uint64_t now_ns
     bool good = control_stream_init(&session->control);
     if (!good)
         error_set(error, ERROR_MEMORY, "no memory for the control stream");
-    for (unsigned i = 0; good && i < session->lane_count; i++)
+    for (unsigned i = 0; good && i < session->slot_count; i++)
         good = make_lane(session, i, now_ns, error);
     good = good && rate_start(session, error);
     wipe(session->config.secret, sizeof(session->config.secret));
@@ -73,9 +77,9 @@ struct session *session_new(const struct session_config *config, uint64_t now_ns
         session_free(session);
         return NULL;
     }
-    session->slots[0].active = true;
-    lane_connect(session->slots[0].lane, &config->peer_address, true);
-    for (unsigned i = 1; i < config->lanes && i < session->lane_count && config->client; i++)
+    way_start(session);
+    bool more = config->client && !session->on_stream;
+    for (unsigned i = 1; more && i < config->lanes && i < session->lane_count; i++)
         session_open_lane(session, &config->peer_address, LANE_DATAGRAM, now_ns, NULL);
     rate_tune_lanes(session, true);
     return session;
@@ -87,7 +91,7 @@ void session_free(struct session *session)
         return;
     sender_free(session);
     receiver_free(session);
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         lane_free(session->slots[i].lane);
         free(session->slots[i].resends.entries);
     }
@@ -99,20 +103,30 @@ void session_free(struct session *session)
 
 struct lane *session_lane(struct session *session, unsigned index)
 {
-    return index < session->lane_count ? session->slots[index].lane : NULL;
+    return index < session->slot_count ? session->slots[index].lane : NULL;
 }
 
 unsigned session_lane_count(const struct session *session)
 {
+    return session->slot_count;
+}
+
+unsigned session_datagram_lanes(const struct session *session)
+{
     return session->lane_count;
+}
+
+struct lane *session_stream_lane(struct session *session)
+{
+    return session->stream < LANE_SLOTS ? session->slots[session->stream].lane : NULL;
 }
 
 bool session_open_lane(struct session *session, const struct address *to, enum lane_kind kind,
                        uint64_t now_ns, struct error *error)
 {
-    if (kind != session->config.kind)
-        return error_set(error, ERROR_USAGE, "all lanes of a session are of one kind");
-    for (unsigned i = 1; i < session->lane_count; i++) {
+    if (kind != LANE_DATAGRAM)
+        return error_set(error, ERROR_USAGE, "a session has at most one stream lane");
+    for (unsigned i = 0; i < session->lane_count; i++) {
         struct lane_slot *slot = &session->slots[i];
         if (slot->active || slot->asked)
             continue;
@@ -178,7 +192,7 @@ void session_send_frames(struct session *session, const uint8_t *frames, size_t 
     struct command_bytes command = {.kind = COMMAND_FRAMES, .length = (uint16_t)size};
     memcpy(message, &command, sizeof(command));
     memcpy(message + sizeof(command), frames, size);
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         for (unsigned copy = 0; session->slots[i].active && copy < copies; copy++)
             session_command(&session->slots[i], message, sizeof(command) + size);
     }
@@ -335,33 +349,11 @@ bool session_command(struct lane_slot *slot, const void *command, size_t size)
 
 static void on_joined(struct session *session, struct lane_slot *slot)
 {
-    slot->parked = false;
-    if (slot->active)
-        return;
-    slot->active = true;
-    session_command(slot, &session->told_state, sizeof(session->told_state));
-    rate_tune_lanes(session, true);
-}
-
-static bool others_alive(const struct session *session, const struct lane_slot *slot)
-{
-    for (unsigned i = 0; i < session->lane_count; i++) {
-        const struct lane_slot *other = &session->slots[i];
-        if (other != slot && other->active && !other->parked)
-            return true;
+    slot->parked = slot->tried;
+    if (!slot->active) {
+        slot->active = true;
+        session_command(slot, &session->told_state, sizeof(session->told_state));
     }
-    return false;
-}
-
-static void on_silent(struct session *session, unsigned index)
-{
-    struct lane_slot *slot = &session->slots[index];
-    struct command_block park = {.kind = COMMAND_PARK};
-    if (!slot->active || !others_alive(session, slot) ||
-        !session_command(slot, &park, sizeof(park)))
-        return;
-    slot->parked = true;
-    sender_move_work(session, index);
     rate_tune_lanes(session, true);
 }
 
@@ -458,7 +450,7 @@ static void on_event(struct session *session, unsigned index, const void *messag
         rate_on_interval(session, slot, message);
         break;
     case EVENT_RTT:
-        rate_on_rtt(session, message);
+        rate_on_rtt(session, slot, message);
         break;
     case EVENT_STATISTICS:
         slot->counters = ((const struct event_statistics *)message)->counters;
@@ -467,15 +459,16 @@ static void on_event(struct session *session, unsigned index, const void *messag
         on_datagram_size(session, slot, message);
         break;
     case EVENT_JOINED:
-    case EVENT_ALIVE:
         on_joined(session, slot);
-        rate_tune_lanes(session, true);
+        break;
+    case EVENT_ALIVE:
+        way_on_alive(session, index);
         break;
     case EVENT_NEW_PATH:
         on_new_path(session, message);
         break;
     case EVENT_SILENT:
-        on_silent(session, index);
+        way_on_silent(session, index, message);
         break;
     case EVENT_BROKEN:
         on_broken(session, message);
@@ -485,7 +478,7 @@ static void on_event(struct session *session, unsigned index, const void *messag
 
 static void drain_events(struct session *session)
 {
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         struct ring *up = session->slots[i].lane->up;
         size_t size;
         const void *message;
@@ -501,11 +494,11 @@ static void drain_events(struct session *session)
 
 unsigned session_best_lane(const struct session *session)
 {
-    for (unsigned i = 0; i < session->lane_count; i++) {
-        if (session->slots[i].active && !session->slots[i].parked)
+    for (unsigned i = 0; i < session->slot_count; i++) {
+        if (session_lane_usable(session, i))
             return i;
     }
-    return 0;
+    return session->on_stream ? session->stream : 0;
 }
 
 static void hand_out_control(struct session *session)
@@ -546,7 +539,7 @@ static void tell_state(struct session *session)
     if (!news)
         return;
     bool told = true;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if (session->slots[i].active || i == 0)
             told = session_command(&session->slots[i], &state, sizeof(state)) && told;
     }
@@ -557,7 +550,7 @@ static void tell_state(struct session *session)
 static uint64_t last_heard(const struct session *session)
 {
     uint64_t last = 0;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if (session->slots[i].counters.last_heard_ns > last)
             last = session->slots[i].counters.last_heard_ns;
     }
@@ -572,7 +565,7 @@ static uint64_t idle_limit(const struct session *session)
 static void check_silence(struct session *session)
 {
     uint64_t heard = last_heard(session);
-    if (session->config.kind == LANE_STREAM || session->now_ns < heard + idle_limit(session))
+    if (session->now_ns < heard + idle_limit(session))
         return;
     char text[128], time[24];
     snprintf(text, sizeof(text), "nothing was heard from the peer for %s",
@@ -589,6 +582,7 @@ void session_step(struct session *session, uint64_t now_ns)
         return;
     if (session->config.role == ROLE_SENDER && now_ns > before_ns)
         rate_book_time(session, now_ns - before_ns);
+    way_step(session);
     receiver_open_blocks(session);
     tell_state(session);
     hand_out_control(session);
@@ -601,15 +595,15 @@ void session_step(struct session *session, uint64_t now_ns)
 
 uint64_t session_deadline(const struct session *session)
 {
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if (!ring_is_empty(session->slots[i].lane->up))
             return 0;
     }
     if (session->state == STATE_CLOSED)
         return TIME_NEVER;
     uint64_t deadline = last_heard(session) + idle_limit(session);
-    if (session->config.kind == LANE_STREAM)
-        deadline = TIME_NEVER;
+    if (way_deadline(session) < deadline)
+        deadline = way_deadline(session);
     if (session->state == STATE_FINISHING && session->ending_next_ns < deadline)
         deadline = session->ending_next_ns;
     if (session->done.type == FRAME_DONE && session->done_by_ns < deadline)
@@ -626,7 +620,7 @@ uint64_t session_deadline(const struct session *session)
 void session_statistics(const struct session *session, struct session_statistics *statistics)
 {
     memset(statistics, 0, sizeof(*statistics));
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         const struct lane_slot *slot = &session->slots[i];
         const struct lane_counters *counters = &slot->counters;
         statistics->packets_sent += counters->packets_sent;
@@ -642,7 +636,7 @@ void session_statistics(const struct session *session, struct session_statistics
         statistics->own_socket_drops += counters->own_socket_drops;
         statistics->forged += counters->forged;
         statistics->in_flight_bytes += counters->in_flight_bytes;
-        statistics->lanes += slot->active;
+        statistics->lanes += slot->active && i < session->lane_count;
         if (statistics->rtt_min_ns == 0 ||
             (counters->rtt_min_ns != 0 && counters->rtt_min_ns < statistics->rtt_min_ns))
             statistics->rtt_min_ns = counters->rtt_min_ns;

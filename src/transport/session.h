@@ -1,4 +1,5 @@
-/* A session: block order, credit, control stream and the one rate controller, over 1 to 16 lanes.
+/* A session: block order, credit, control stream and the one rate controller, over 1 to 16 datagram
+ * lanes, a stream lane, or both: then the stream lane carries what the datagram lanes cannot.
  *
  * The session moves numbered blocks and one ordered control stream each way, and knows nothing of
  * files. It lives on one thread; its lanes may live on others. Sans-IO: time is an argument, and
@@ -20,8 +21,10 @@ struct session_config {
     struct hello own, peer;
     enum aead_suite suite;
     uint8_t secret[SESSION_SECRET_SIZE];
-    struct address peer_address; /* lane 0's; family 0 on a stream lane */
-    enum lane_kind kind;         /* of lane 0 */
+    struct address peer_address; /* lane 0's; family 0 when the handshake came on the stream */
+    enum lane_kind kind;         /* LANE_STREAM: that lane alone */
+    bool channel;                /* LANE_DATAGRAM: there is a stream lane beside the others */
+    bool starts_on_channel;      /* it carries everything until a datagram lane proved itself */
     unsigned lanes;              /* to begin with; more can join */
     uint64_t rtt_ns;             /* first guess, 0 if unknown */
     uint64_t limit_bps;          /* --limit, 0 for none */
@@ -60,10 +63,19 @@ void session_step(struct session *session, uint64_t now_ns);
 uint64_t session_deadline(const struct session *session);
 bool session_next_event(struct session *session, struct session_event *event);
 
-/* Lanes. Index 0..count-1. A client may open more at any time; a server's appear when their first
+/* Lanes. Index 0..count-1: the datagram lanes by their numbers, then the stream lane if there is
+ * one. A client may open more at any time; a server's appear when their first
  * packet authenticates: give it every datagram whose connection id is one of its 16. */
 struct lane *session_lane(struct session *session, unsigned index);
 unsigned session_lane_count(const struct session *session);
+unsigned session_datagram_lanes(const struct session *session);
+struct lane *session_stream_lane(struct session *session); /* NULL: none */
+/* Blocks and control go through the stream lane now. With both kinds, they do when every datagram
+ * lane has been silent for 3 s, and no longer once one answered 3 of 3 packets of full size. */
+bool session_is_on_stream(const struct session *session);
+/* The stream beside the datagram lanes has ended: it is no way any more. */
+void session_stream_ended(struct session *session);
+/* Opens the next datagram lane that is not open yet. */
 bool session_open_lane(struct session *session, const struct address *to, enum lane_kind kind,
                        uint64_t now_ns, struct error *error);
 

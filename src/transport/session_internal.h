@@ -35,7 +35,7 @@ struct out_block {
     struct remnant *remnant;
     struct range_set acked, reported;
     uint64_t acked_bytes, reported_bytes;
-    uint32_t last_sequence[LANES_MAX]; /* last span of this block handed to each lane */
+    uint32_t last_sequence[LANE_SLOTS]; /* last span of this block handed to each lane */
     unsigned lane;
     struct out_block *link; /* in the queue, or the list of those waiting to be released */
 };
@@ -76,6 +76,9 @@ struct lane_slot {
     struct lane *lane;
     bool asked; /* opened by us; active once the peer answered on it */
     bool active, parked;
+    bool tried;  /* told to answer probes of full size before it is used again */
+    bool silent; /* three probe timeouts, and nothing since `silent_since_ns` */
+    uint64_t silent_since_ns;
     uint64_t handed_bytes, consumed_bytes;
     uint32_t handed_sequence, consumed;
     uint64_t delivered_bytes; /* for shares, decaying */
@@ -105,9 +108,13 @@ struct session {
     enum session_state state;
     struct error error;
     uint64_t now_ns, created_ns, rate_stepped_ns;
-    uint64_t rate_heard_ns; /* the last RTT sample */
-    struct lane_slot slots[LANES_MAX];
-    unsigned lane_count;
+    uint64_t rate_heard_ns;             /* the last RTT sample */
+    struct lane_slot slots[LANE_SLOTS]; /* datagram lanes, then the stream lane if there is one */
+    unsigned lane_count;                /* datagram lanes */
+    unsigned slot_count;
+    unsigned stream;    /* index of the stream lane's slot, LANE_SLOTS: none */
+    bool on_stream;     /* blocks and control go by the stream lane */
+    bool stream_recall; /* what is under way on the stream is to go by datagrams instead */
     struct control_stream control;
     struct command_state told_state;
 
@@ -160,9 +167,18 @@ void session_fail(struct session *session, enum error_kind kind, const char *tex
 bool session_command(struct lane_slot *slot, const void *command, size_t size);
 void session_send_frames(struct session *session, const uint8_t *frames, size_t size,
                          unsigned copies);
-/* The first lane that is alive: control goes there, and questions. */
+/* Whether blocks and control may go by this lane now. */
+bool session_lane_usable(const struct session *session, unsigned index);
+/* The first lane that is usable: control goes there, and questions. */
 unsigned session_best_lane(const struct session *session);
 uint64_t session_probe_timeout(const struct session *session);
+
+/* session_way.c: by datagrams or by the stream. */
+void way_start(struct session *session);
+void way_on_silent(struct session *session, unsigned index, const struct event_silent *event);
+void way_on_alive(struct session *session, unsigned index);
+void way_step(struct session *session);
+uint64_t way_deadline(const struct session *session);
 
 /* session_send.c */
 bool resend_push(struct resend_queue *queue, const struct resend *resend);
@@ -186,7 +202,8 @@ void receiver_free(struct session *session);
 bool rate_start(struct session *session, struct error *error);
 void rate_on_interval(struct session *session, struct lane_slot *slot,
                       const struct event_interval *event);
-void rate_on_rtt(struct session *session, const struct event_rtt *event);
+void rate_on_rtt(struct session *session, const struct lane_slot *slot,
+                 const struct event_rtt *event);
 /* Books what has passed since the last step on what held sending up in it. */
 void rate_book_time(struct session *session, uint64_t passed_ns);
 void rate_step(struct session *session);

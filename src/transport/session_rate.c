@@ -60,9 +60,9 @@ static bool has_work(const struct lane_slot *slot)
 static unsigned lanes_in_use(const struct session *session)
 {
     unsigned alive = 0, working = 0;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         const struct lane_slot *slot = &session->slots[i];
-        bool usable = slot->active && !slot->parked;
+        bool usable = session_lane_usable(session, i);
         alive += usable;
         working += usable && has_work(slot);
     }
@@ -95,24 +95,35 @@ static bool differs(uint64_t a, uint64_t b)
     return more - less > more / 200;
 }
 
+static struct command_tuning tuning_of(const struct session *session, unsigned index,
+                                       unsigned count)
+{
+    const struct session_config *config = &session->config;
+    struct command_tuning tuning = {.kind = COMMAND_TUNING, .interval = session->interval_now};
+    if (index == session->stream) {
+        /* The pipe paces; the controller knows nothing of it, the user's limit holds there too. */
+        tuning.pacing_bps = config->fixed_bps ? config->fixed_bps : config->limit_bps;
+        tuning.whole_bps = tuning.pacing_bps;
+        return tuning;
+    }
+    tuning.datagram = session->datagram_cap;
+    tuning.pacing_bps = session->decision.pacing_bps / count;
+    tuning.whole_bps = session->decision.pacing_bps;
+    tuning.in_flight_bytes = session->decision.inflight_cap_bytes / count;
+    return tuning;
+}
+
 void rate_tune_lanes(struct session *session, bool all)
 {
     unsigned count = lanes_in_use(session);
-    bool stream = session->config.kind == LANE_STREAM;
     bool blocked = is_blocked(session);
     unsigned asking = session_best_lane(session); /* the answer is for all of them */
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         struct lane_slot *slot = &session->slots[i];
         if (!slot->active)
             continue;
-        struct command_tuning tuning = {
-            .kind = COMMAND_TUNING,
-            .blocked = blocked && i == asking,
-            .datagram = stream ? 0 : session->datagram_cap,
-            .interval = session->interval_now,
-            .pacing_bps = stream ? 0 : session->decision.pacing_bps / count,
-            .whole_bps = stream ? 0 : session->decision.pacing_bps,
-            .in_flight_bytes = stream ? 0 : session->decision.inflight_cap_bytes / count};
+        struct command_tuning tuning = tuning_of(session, i, count);
+        tuning.blocked = blocked && i == asking;
         const struct command_tuning *told = &slot->told;
         if (!all && tuning.blocked == told->blocked && tuning.datagram == told->datagram &&
             tuning.interval == told->interval && !differs(tuning.pacing_bps, told->pacing_bps) &&
@@ -121,6 +132,11 @@ void rate_tune_lanes(struct session *session, bool all)
         if (session_command(slot, &tuning, sizeof(tuning)))
             slot->told = tuning;
     }
+}
+
+static bool is_stream(const struct session *session, const struct lane_slot *slot)
+{
+    return session->stream < LANE_SLOTS && slot == &session->slots[session->stream];
 }
 
 /* ---- what lanes report ---- */
@@ -139,7 +155,8 @@ void rate_on_interval(struct session *session, struct lane_slot *slot,
 {
     slot->consumed = event->consumed;
     slot->consumed_bytes = event->consumed_bytes;
-    if (event->interval < session->interval_first || event->interval > session->interval_now)
+    if (is_stream(session, slot) || event->interval < session->interval_first ||
+        event->interval > session->interval_now)
         return;
     struct interval_record *record = record_of(session, event->interval);
     record->sum.sent_packets += event->sent_packets;
@@ -163,8 +180,14 @@ static void note_silence(struct session *session)
         record_of(session, id)->sum.outage = true;
 }
 
-void rate_on_rtt(struct session *session, const struct event_rtt *event)
+void rate_on_rtt(struct session *session, const struct lane_slot *slot,
+                 const struct event_rtt *event)
 {
+    if (is_stream(session, slot)) {
+        if (session->lane_count == 0)
+            session->rtt_ns = event->smoothed_ns;
+        return;
+    }
     note_silence(session);
     session->rtt_ns = event->smoothed_ns;
     rate_controller_on_rtt(session->controller, event->sample_ns, session->now_ns);

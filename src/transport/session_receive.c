@@ -25,7 +25,7 @@ void receiver_free(struct session *session)
     }
     block_map_release(&session->in);
     range_set_release(&session->completed);
-    for (unsigned i = 0; i < session->lane_count; i++)
+    for (unsigned i = 0; i < session->slot_count; i++)
         free(session->slots[i].waiting.bytes);
     free(session->idle);
 }
@@ -242,7 +242,7 @@ void receiver_on_piece(struct session *session, unsigned lane, const struct even
  * before is already in place. Blocks that are whole by then need no owner. */
 void receiver_open_blocks(struct session *session)
 {
-    for (unsigned i = 0; i < session->lane_count; i++)
+    for (unsigned i = 0; i < session->slot_count; i++)
         hand_over_waiting(&session->slots[i]);
     while (session->to_open != NULL) {
         struct in_block *block = session->to_open;

@@ -112,7 +112,7 @@ bool session_send_block(struct session *session, uint32_t number, bool packed, u
 /* True when no lane still has to read the block's memory. */
 static bool is_untouched(const struct session *session, const struct out_block *block)
 {
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if ((int32_t)(session->slots[i].consumed - block->last_sequence[i]) < 0)
             return false;
     }
@@ -202,7 +202,7 @@ static void finish_block(struct session *session, struct out_block *block)
 {
     block_map_take(&session->out, block->number);
     block->whole = true;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if (session->slots[i].current == block)
             session->slots[i].current = NULL;
     }
@@ -259,7 +259,7 @@ static bool in_tail(const struct session *session)
 {
     if (!session->tail || session->queue_head != NULL)
         return false;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         if (session->slots[i].current != NULL)
             return false;
     }
@@ -312,7 +312,7 @@ void sender_on_doubt(struct session *session, const struct event_piece *piece, u
 
 static uint64_t lane_quota(const struct session *session, unsigned index)
 {
-    if (session->config.kind == LANE_STREAM)
+    if (index == session->stream)
         return LANE_QUEUE_MIN * 2;
     uint64_t bytes = rate_lane_bps(session, index) / 8 * LANE_QUEUE_NS / NS_PER_S;
     if (bytes < LANE_QUEUE_MIN)
@@ -344,12 +344,13 @@ static bool hand_span(struct session *session, unsigned index, struct out_block 
 }
 
 /* A train's worth of full packets: a remainder would be a short packet, which ends its train. */
-static uint32_t span_most(const struct session *session)
+static uint32_t span_most(const struct session *session, unsigned index)
 {
-    uint32_t packets = TRAIN_BYTES_MAX / session->datagram;
+    uint32_t size = index == session->stream ? STREAM_PACKET_MAX : session->datagram;
+    uint32_t packets = TRAIN_BYTES_MAX / size;
     if (packets > TRAIN_PACKETS_MAX)
         packets = TRAIN_PACKETS_MAX;
-    return packets * (session->datagram - PACKET_OVERHEAD - PACKET_PLACE_SIZE);
+    return packets * (size - PACKET_OVERHEAD - PACKET_PLACE_SIZE);
 }
 
 /* The head of the lane's resend queue, cut to what is still missing. False when the ring is full.
@@ -367,7 +368,7 @@ static bool hand_resend(struct session *session, unsigned index)
     }
     uint32_t start = (uint32_t)gap.start;
     uint32_t length = (uint32_t)(gap.end - gap.start);
-    uint32_t most = span_most(session);
+    uint32_t most = span_most(session, index);
     if (length > most)
         length = most;
     if (!hand_span(session, index, block, start, length, resend->flags))
@@ -407,7 +408,7 @@ static bool hand_new(struct session *session, unsigned index)
     if (block == NULL)
         return false;
     uint32_t length = block->length - block->next;
-    uint32_t most = span_most(session);
+    uint32_t most = span_most(session, index);
     if (length > most)
         length = most;
     bool last_of_all = block->next + length == block->length && session->queue_head == NULL;
@@ -428,9 +429,9 @@ static void move_delayed(struct session *session)
         /* Copies take the next active lane after the block's own. */
         struct out_block *block = block_map_find(&session->out, resend->block);
         lane = block != NULL ? block->lane : 0;
-        for (unsigned step = 1; step <= session->lane_count; step++) {
-            unsigned next = (lane + step) % session->lane_count;
-            if (session->slots[next].active && !session->slots[next].parked) {
+        for (unsigned step = 1; step <= session->slot_count; step++) {
+            unsigned next = (lane + step) % session->slot_count;
+            if (session_lane_usable(session, next)) {
                 lane = next;
                 break;
             }
@@ -443,7 +444,7 @@ static void move_delayed(struct session *session)
 static bool lane_has_room(const struct session *session, unsigned index)
 {
     const struct lane_slot *slot = &session->slots[index];
-    return slot->active && !slot->parked &&
+    return session_lane_usable(session, index) &&
            slot->handed_bytes - slot->consumed_bytes < lane_quota(session, index);
 }
 
@@ -454,7 +455,7 @@ static void judge_limit(struct session *session, bool lanes_full)
     if (fixed_bps != 0 && (limit_bps == 0 || fixed_bps < limit_bps))
         limit_bps = fixed_bps;
     bool empty = true;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         const struct lane_slot *slot = &session->slots[i];
         empty = empty && slot->handed_bytes == slot->consumed_bytes && slot->resends.count == 0;
     }
@@ -475,14 +476,14 @@ void sender_hand_out(struct session *session)
         return;
     move_delayed(session);
     bool full = false;
-    for (unsigned i = 0; i < session->lane_count; i++) {
+    for (unsigned i = 0; i < session->slot_count; i++) {
         while (lane_has_room(session, i)) {
             bool moved = session->slots[i].resends.count > 0 ? hand_resend(session, i)
                                                              : hand_new(session, i);
             if (!moved)
                 break;
         }
-        full = full || (session->slots[i].active && !lane_has_room(session, i));
+        full = full || (session_lane_usable(session, i) && !lane_has_room(session, i));
     }
     judge_limit(session, full);
 }
@@ -497,9 +498,9 @@ uint64_t sender_deadline(const struct session *session)
 void sender_move_work(struct session *session, unsigned from)
 {
     unsigned to = from;
-    for (unsigned step = 1; step < session->lane_count; step++) {
-        unsigned next = (from + step) % session->lane_count;
-        if (session->slots[next].active && !session->slots[next].parked) {
+    for (unsigned step = 1; step < session->slot_count; step++) {
+        unsigned next = (from + step) % session->slot_count;
+        if (session_lane_usable(session, next)) {
             to = next;
             break;
         }

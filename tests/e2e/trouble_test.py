@@ -248,7 +248,7 @@ sys.stdin.read()
         subprocess.run([*FAR_EXEC, "nft", "-f", "-"], input=rules, text=True, check=True)
         try:
             result = self.fails(UNREACHABLE, ["60777", "--udp-ports"], "--udp-ports", "60777",
-                                self.source, self.remote("far"))
+                                "--udp=only", self.source, self.remote("far"))
             self.assertLess(result.seconds, 30)
         finally:
             subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "t"], check=True)
@@ -273,7 +273,7 @@ Host far-by-alias
 
     def test_a_jump_host_needs_a_public_address(self):
         jump = ["-o", "ControlPath=none", "-o", f"ProxyCommand=ssh -F {CONFIG} -W %h:%p {HOST}"]
-        self.fails(UNREACHABLE, "jump host", *jump, self.source, self.remote("far"))
+        self.fails(UNREACHABLE, "jump host", "--udp=only", *jump, self.source, self.remote("far"))
 
     def test_closed_descriptors(self):
         words = [PETREL, "-F", CONFIG, "--remote-petrel", PETREL, self.source, self.remote("far")]
@@ -298,7 +298,7 @@ Host far-by-alias
                     pass
         result = self.finish(process)
         self.assertEqual(result.code, 0, result.stderr)
-        with open(f"{seen}.line") as file:
+        with open(f"{seen}.line", errors="replace") as file:
             secret = re.search("secret=([0-9a-f]{64}) ", file.read()).group(1)
         with open(seen) as file:
             for text in [file.read(), result.stderr, result.stdout, *ssh]:

@@ -1,0 +1,117 @@
+/* A client with two ways: when the handshake goes through the stream as well, what the server is
+ * told of our ports, and what people are told of the way that is taken.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "net/driver_internal.h"
+#include "transport/ports_packet.h"
+
+#define BOTH_NS NS_PER_S /* and three round trips: the handshake goes both ways */
+#define BOTH_RTTS 3u
+#define TELL_NS (2 * NS_PER_S) /* and five: only then people are told of it */
+#define TELL_RTTS 5u
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- ports ---- */
+
+static void add_port(struct client_port *ports, size_t *count, uint16_t *told,
+                     const struct udp_socket *socket)
+{
+    uint16_t port = socket != NULL ? udp_local_port(socket) : 0;
+    if (port == 0 || port == *told)
+        return;
+    *told = port;
+    ports[(*count)++] = (struct client_port){.family = udp_family(socket), .port = port};
+}
+
+void driver_tell_ports(struct driver *driver, uint64_t now_ns)
+{
+    struct client_port ports[LANES_MAX + 2];
+    _Static_assert(LANES_MAX + 2 <= PORTS_MAX, "");
+    uint8_t packet[PORTS_PACKET_MAX];
+    size_t count = 0;
+    if (driver->stream == NULL || !driver->udp || !driver->config.client)
+        return;
+    for (unsigned i = 0; driver->config.tells_ports && i < 2; i++)
+        add_port(ports, &count, &driver->told_ports[LANES_MAX + i], driver->opening_sockets[i]);
+    for (unsigned i = 0; driver->config.tells_ports && i < LANES_MAX; i++)
+        add_port(ports, &count, &driver->told_ports[i], driver->lane_sockets[i]);
+    if (count == 0 && driver->asked_ns != 0)
+        return;
+    /* The first one also measures the round trip. */
+    if (driver->asked_ns == 0)
+        driver->asked_ns = now_ns;
+    size_t size = ports_packet_write(ports, count, packet, sizeof(packet));
+    stream_write_frame(driver->stream, packet, size);
+}
+
+/* ---- what people are told ---- */
+
+static void list_candidates(const struct driver *driver, char *text, size_t capacity)
+{
+    size_t used = 0;
+    const struct driver_config *config = &driver->config;
+    for (unsigned i = 0; i < config->candidate_count && used + 80 < capacity; i++) {
+        char address[64];
+        address_format(address, sizeof(address), &config->candidates[i]);
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i > 0 ? ", " : "", address);
+    }
+}
+
+static void tell(struct driver *driver, bool stream)
+{
+    char cause[640] = "", address[512] = "";
+    struct driver_way way = {.stream = stream, .cause = cause};
+    if (driver->lanes_open > 0)
+        address_format(address, sizeof(address), &driver->peer);
+    else
+        list_candidates(driver, address, sizeof(address));
+    if (!stream)
+        snprintf(cause, sizeof(cause), "UDP %s answers", address);
+    else if (driver->was_on_udp)
+        snprintf(cause, sizeof(cause), "UDP %s fell silent", address);
+    else if (driver->udp)
+        snprintf(cause, sizeof(cause), "no answer from UDP %s%s%s", address,
+                 driver->refusal[0] != '\0' ? "; " : "", driver->refusal);
+    driver->told_way = true;
+    driver->way_is_stream = stream;
+    if (driver->config.on_way != NULL)
+        driver->config.on_way(driver->config.way_context, &way);
+}
+
+void driver_tell_way_at_end(struct driver *driver)
+{
+    if (driver->config.client && driver->session != NULL && !driver->told_way &&
+        session_is_on_stream(driver->session))
+        tell(driver, true);
+}
+
+static void consider_telling(struct driver *driver, uint64_t now_ns)
+{
+    bool stream = session_is_on_stream(driver->session);
+    uint64_t first_ns = driver->started_ns + later(TELL_NS, TELL_RTTS * driver->stream_rtt_ns);
+    driver->was_on_udp |= !stream;
+    bool first_wait = driver->udp && !driver->was_on_udp && now_ns < first_ns;
+    if (stream == driver->way_is_stream || (stream && first_wait) ||
+        session_is_closed(driver->session))
+        return;
+    tell(driver, stream);
+}
+
+void driver_tend_way(struct driver *driver, uint64_t now_ns)
+{
+    if (!driver->config.client)
+        return;
+    if (driver->session != NULL)
+        consider_telling(driver, now_ns);
+    if (driver->confirmed || driver->stream == NULL || driver->stream_rtt_ns == 0)
+        return;
+    if (now_ns >= driver->started_ns + later(BOTH_NS, BOTH_RTTS * driver->stream_rtt_ns))
+        opening_use_stream(driver->opening);
+}

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+"""petrel copy where UDP does not get through, or not at once: by the way through ssh, and back.
+
+    fallback_test.py PETREL PETREL_LAB [TEST...]
+
+Cases 1, 2, 3 and 20 of the situations that users reported carry their numbers in the names.
+"""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import hosts
+from hosts import CONFIG, FAR_EXEC, HOST, MIB, PETREL
+
+UNREACHABLE, LOST, PROTOCOL = 40, 30, 12
+PORTS = "60000-61000"
+SLOW = ("--limit", "80Mbit")
+
+
+@unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
+class Case(hosts.Case):
+    """Rules of one table on either host; they go when the test ends."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.write("near/file", 3 * MIB + 11)
+
+    def tearDown(self):
+        for run in ([], FAR_EXEC):
+            subprocess.run([*run, "nft", "delete", "table", "inet", "petrel_test"],
+                           stderr=subprocess.DEVNULL)
+        super().tearDown()
+
+    def rules(self, *rules, far=True, hook="input", policy="accept"):
+        lines = [f"type filter hook {hook} priority 0; policy {policy};", *rules]
+        text = "table inet petrel_test {\n chain c {\n" + "\n".join(lines) + "\n }\n}\n"
+        run = FAR_EXEC if far else []
+        done = subprocess.run([*run, "nft", "-f", "-"], input=text, text=True,
+                              stderr=subprocess.PIPE)
+        if done.returncode and "Operation not permitted" in done.stderr:
+            self.skipTest("no packet filter can be set here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def lift(self, far=True):
+        subprocess.run([*(FAR_EXEC if far else []), "nft", "delete", "table", "inet",
+                        "petrel_test"], check=True)
+
+    def no_udp_was_sent(self):
+        """Under a rule of the near host that counts."""
+        shown = subprocess.run(["nft", "list", "ruleset"], stdout=subprocess.PIPE, text=True)
+        self.assertIn("packets 0", shown.stdout)
+
+    def ways(self, result):
+        return [event for event in result.events() if event["event"] == "way"]
+
+    def expect_ssh(self, result, *says):
+        """It went through ssh, and one line tells why and what to do."""
+        lines = [line for line in result.stderr.splitlines() if "through ssh" in line]
+        self.assertEqual(len(lines), 1, result.stderr)
+        for part in ("not accelerated", *says):
+            self.assertIn(part, lines[0])
+
+
+class Blocked(Case):
+    def test_case_01_all_udp_dropped(self):
+        self.rules("meta l4proto udp drop")
+        result = self.copy(self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.expect_ssh(result, "no answer from UDP", f"{HOST}:60", PORTS, "--udp-ports")
+        self.assertIn("verified", result.stderr)
+        self.assertLess(result.seconds, 10)
+
+    def test_case_01_the_way_back_is_dropped(self):
+        self.rules("meta l4proto udp drop", far=False)
+        result = self.copy(self.remote("near/file"), self.path("far/file"))
+        self.same_content("near", "far")
+        self.expect_ssh(result, "no answer from UDP")
+
+    def test_case_01_the_event_for_programs(self):
+        self.rules("meta l4proto udp drop")
+        way, = self.ways(self.copy("--json", self.source, self.remote("far")))
+        self.assertEqual(way["way"], "ssh")
+        self.assertIn("no answer from UDP", way["cause"])
+        self.assertIn(PORTS, way["text"])
+
+    def test_case_01_forbidden_to_fall_back(self):
+        self.rules("meta l4proto udp drop")
+        result = self.fails(UNREACHABLE, ["no answer from UDP", f"{HOST}:60", PORTS], "--udp=only",
+                            self.source, self.remote("far"))
+        self.assertNotIn("through ssh", result.stderr)
+        self.assertEqual(os.listdir(self.path("far")), [])
+
+    def test_case_02_refused_by_icmp(self):
+        self.rules("meta l4proto udp reject")
+        result = self.copy(self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.expect_ssh(result, f"{HOST}:60", PORTS)
+
+    def test_case_02_refused_by_a_local_rule(self):
+        self.rules("udp dport 60000-61000 drop", far=False, hook="output")
+        result = self.copy(self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.expect_ssh(result, "local firewall rule", f"{HOST}:60", PORTS)
+
+    def test_case_02_no_busy_loop(self):
+        """Ten seconds of refused packets beside a slow copy cost little time of a processor."""
+        self.rules("udp dport 60000-61000 drop", far=False, hook="output")
+        source = self.write("near/slow", 12 * MIB)
+        before = os.times()
+        result = self.copy("--limit", "20Mbit", source, self.remote("far"))
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - \
+            before.children_system
+        self.assertGreater(result.seconds, 4)
+        self.assertLess(used, 0.4 * result.seconds)
+
+    def test_case_03_only_a_jump_host_reaches_it(self):
+        jump = ["-o", "ControlPath=none", "-o", f"ProxyCommand=ssh -F {CONFIG} -W %h:%p {HOST}"]
+        self.rules("meta l4proto udp counter drop", far=False, hook="output")
+        result = self.copy(*jump, self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.expect_ssh(result, "jump host", "public address")
+        self.no_udp_was_sent()
+        self.fails(UNREACHABLE, "jump host", "--udp=only", *jump, self.source, self.remote("far"))
+
+    def test_case_20_it_ends_whatever_there_was_to_copy(self):
+        self.rules("meta l4proto udp drop")
+        os.mkdir(self.path("near/empty"))
+        self.write("near/nothing", 0, text="")
+        for i in range(300):
+            self.write(f"near/small/{i}", i, seed=i)
+        self.copy(self.path("near") + "/", self.remote("far"))
+        self.same_content("near", "far")
+        again = self.copy("--json", self.path("near") + "/", self.remote("far"))
+        self.assertEqual(again.events()[-1]["verified_bytes"], 0)
+
+    def test_case_20_the_far_end_stops_in_the_middle(self):
+        self.rules("meta l4proto udp drop")
+        source = self.write("near/large", 30 * MIB)
+        process = self.start(*SLOW, "--retry-for=0", source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+        killed = [p for p in hosts.own_processes() if p != process.pid]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, LOST, result.stderr)
+        for name in os.listdir(self.path("far")):
+            os.unlink(self.path("far", name))
+
+    def test_interrupt_on_the_way_through_ssh(self):
+        self.rules("meta l4proto udp drop")
+        source = self.write("near/large", 30 * MIB)
+        process = self.start(*SLOW, source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+        process.send_signal(signal.SIGINT)
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, 20, result.stderr)
+
+    def test_never(self):
+        self.rules("meta l4proto udp counter drop", far=False, hook="output")
+        result = self.copy("--udp=never", self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.assertNotIn("accelerated", result.stderr)
+        self.no_udp_was_sent()
+
+
+class Slow(Case):
+    def test_a_slow_first_answer(self):
+        """600 ms and loss: the handshake takes its time, and UDP is taken all the same."""
+        hosts.link("set", "--rtt", "600ms", "--loss", "10%")
+        try:
+            result = self.copy("--json", self.source, self.remote("far"))
+        finally:
+            hosts.link("set", "--rtt", "2ms", "--loss", "0%")
+        self.same_content("near", "far")
+        self.assertEqual(self.ways(result), [])
+
+
+class InTheMiddle(Case):
+    def run_slowly(self, megabytes, *words):
+        self.write("near/file", megabytes * MIB)
+        process = self.start("--json", *SLOW, *words, self.path("near/file"), self.remote("far"),
+                             bufsize=1)
+        return process
+
+    def moving(self, process):
+        """Its events up to the first that tells of verified bytes."""
+        for line in process.stdout:
+            if re.search(r'"verified_bytes": *[1-9]', line):
+                return
+        self.fail("it never moved")
+
+    def test_udp_begins_to_pass(self):
+        self.rules("meta l4proto udp drop")
+        process = self.run_slowly(100)
+        self.moving(process)
+        self.lift()
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_content("near", "far")
+        self.assertIn("accelerated from here on", result.stderr)
+
+    def test_udp_stops_passing_and_passes_again(self):
+        process = self.run_slowly(140)
+        self.moving(process)
+        self.rules("meta l4proto udp drop")
+        time.sleep(6)
+        self.lift()
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_content("near", "far")
+        self.assertIn("fell silent: continuing through ssh", result.stderr)
+        self.assertIn("accelerated from here on", result.stderr)
+
+
+class Punching(Case):
+    CONNTRACK = ("ct state established accept", "iif lo accept", "tcp dport 22022 accept")
+
+    def test_replies_alone_may_enter(self):
+        """The server's filter lets in what it takes for replies: no port is open."""
+        self.rules(*self.CONNTRACK, policy="drop")
+        self.write("near/file", 12 * MIB)
+        result = self.copy("--json", "--lanes=2", *SLOW, self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.assertEqual(self.ways(result), [])
+        self.assertEqual(result.events()[-1]["lanes"], 2)
+
+    def test_behind_masquerade(self):
+        self.rules(*self.CONNTRACK, policy="drop")
+        text = ("table inet petrel_test {\n chain c {\n type nat hook postrouting priority 100;\n"
+                "meta l4proto udp masquerade\n }\n}\n")
+        subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+        result = self.copy("--json", self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.assertEqual(self.ways(result), [])
+
+
+class BadInput(Case):
+    def far_petrel(self, script):
+        path = self.write("script", text="#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return path
+
+    def test_a_far_end_that_answers_and_falls_silent(self):
+        """It has opened its port and said so; then it is stopped."""
+        fifo, pid = self.path("fifo"), self.path("pid")
+        script = self.far_petrel(f'exec 3<&0; mkfifo {fifo}; {PETREL} "$@" <&3 >{fifo} & p=$!; '
+                                 f'exec 4<{fifo}; read -r line <&4; kill -STOP $p; '
+                                 f'echo $p >{pid}; echo "$line"; wait $p')
+        process = self.start(self.source, self.remote("far"), far_petrel=script)
+        try:
+            process.wait(30)
+        finally:
+            with open(pid) as file:
+                os.kill(int(file.read()), signal.SIGKILL)
+        result = self.finish(process)
+        self.assertEqual(result.code, LOST, result.stderr)
+        self.assertIn("silent", result.stderr)
+
+    def test_a_wrong_secret(self):
+        """The far end holds another one than we do: it answers nothing, on either way."""
+        script = self.far_petrel("read -r line; { echo \"$line\" | sed 's/secret=..../secret=0000/'"
+                                 f"; cat; }} | {PETREL} \"$@\"")
+        process = self.start(self.source, self.remote("far"), far_petrel=script)
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, LOST, result.stderr)
+        self.assertIn("silent", result.stderr)
+        self.assertEqual(os.listdir(self.path("far")), [])
+
+    def test_garbage_behind_the_answer(self):
+        """What is no frame spoils the way through ssh, not the copy by UDP."""
+        script = self.far_petrel(f"{PETREL} \"$@\" | {{ read -r line; echo \"$line\"; "
+                                 "printf 'good bye\\377\\377\\377'; cat; }")
+        self.copy(self.source, self.remote("far"), far_petrel=script)
+        self.same_content("near", "far")
+
+
+if __name__ == "__main__":
+    hosts.main()
