@@ -8,6 +8,7 @@
  * The start secret is a constant: this program is no way to move anything that matters.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,8 @@ static void usage(void)
           "  --timeout TIME       until no answer, or silence, is an error (20s)\n"
           "  --buffer BYTES       socket buffers to ask for\n"
           "  --plain              no segmentation\n"
+          "  --fault KIND[:N]     from call N (1) on: eio, einval, emsgsize when a train is sent;\n"
+          "                       swallow: trains vanish; forget: joined datagrams come uncut\n"
           "  --hash               the sender hashes too\n",
           stderr);
     exit(2);
@@ -60,6 +63,31 @@ static bool parse_address(struct address *address, const char *text, const char 
     return address->family != 0;
 }
 
+static void plant(const char *text)
+{
+    static const struct {
+        const char *name;
+        int cause;
+    } kinds[] = {{"eio", EIO}, {"einval", EINVAL}, {"emsgsize", EMSGSIZE}, {"swallow", 0}, {"forget", -1}};
+    uint64_t from = 1;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t length = strlen(kinds[i].name);
+        if (strncmp(text, kinds[i].name, length) != 0)
+            continue;
+        struct error error = {0};
+        if (text[length] == ':')
+            check(parse_unsigned(text + length + 1, 1u << 30, &from, &error), &error);
+        if (kinds[i].cause > 0)
+            udp_test_break_segmentation(kinds[i].cause, (unsigned)from);
+        else if (kinds[i].cause == 0)
+            udp_test_swallow_trains((unsigned)from);
+        else
+            udp_test_lose_coalescing((unsigned)from);
+        return;
+    }
+    usage();
+}
+
 static void parse_option(struct options *options, const char *name, const char *value)
 {
     struct error error = {0};
@@ -72,6 +100,8 @@ static void parse_option(struct options *options, const char *name, const char *
         check(parse_time(value, &options->timeout_ns, &error), &error);
     else if (strcmp(name, "--fixed") == 0)
         check(parse_rate(value, &options->fixed_bps, &error), &error);
+    else if (strcmp(name, "--fault") == 0)
+        plant(value);
     else {
         check(parse_unsigned(value, 1u << 30, &number, &error), &error);
         if (strcmp(name, "--lanes") == 0)

@@ -460,6 +460,7 @@ int command_copy(int argc, char **argv)
     struct error error = {0};
     uint64_t started_ns = driver_now();
     copy.stop = interrupt_watch();
+    test_hook_measure();
     if (!copy_options_parse(&copy.options, argc, argv, &error))
         return report_usage(argc, argv, &error);
     copy.options.ssh.stop = copy.stop;

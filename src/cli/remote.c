@@ -167,6 +167,7 @@ int command_remote(int argc, char **argv)
     struct remote remote = {.watch = {0}};
     struct error error = {0};
     char line[BOOTSTRAP_LINE_MAX];
+    test_hook_measure();
     if (!read_line(line, sizeof(line)))
         error_set(&error, ERROR_PROTOCOL,
                   "no start line came on stdin; what is run before petrel there may have read it");

@@ -91,9 +91,17 @@ void udp_batch_free(struct udp_batch *batch);
  * a connected socket are noted in the statistics, no more. */
 bool udp_receive(struct udp_socket *socket, struct udp_batch *batch);
 
-/* Only for tests; both affect sockets opened later. Segmentation fails with `os_errno` from call
- * number `from_call` of each socket on; 0 ends that. */
+/* Coalescing that has turned out to be wrong: datagrams one by one from now on. */
+void udp_stop_coalescing(struct udp_socket *socket);
+
+/* Only for tests; all affect sockets opened later, and 0 ends each. Segmentation fails with
+ * `os_errno` from call number `from_call` of each socket on; or seems to work, and its trains
+ * vanish. */
 void udp_test_break_segmentation(int os_errno, unsigned from_call);
+void udp_test_swallow_trains(unsigned from_call);
+/* From message `from_message` on a socket forgets where joined datagrams are to be cut; 1: its
+ * system knows no UDP_GRO. */
+void udp_test_lose_coalescing(unsigned from_message);
 /* Buffers to ask for instead of UDP_BUFFER_WANTED; 0 ends that. */
 void udp_test_buffer_bytes(unsigned bytes);
 

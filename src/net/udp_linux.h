@@ -16,6 +16,13 @@ struct udp_route {
     struct address peer, local;
 };
 
+/* The test hooks: what goes wrong, from which call on (0: never), and the calls so far. */
+struct udp_faults {
+    int break_errno;
+    unsigned break_from, swallow_from, forget_from;
+    unsigned segment_calls, messages;
+};
+
 struct udp_socket {
     int descriptor;
     uint8_t family;
@@ -23,14 +30,12 @@ struct udp_socket {
     struct address peer;
     struct udp_route routes[UDP_ROUTES];
     unsigned route_next;
-    size_t partial;         /* bytes of the first unfinished train that went as single datagrams */
-    uint64_t retry_ns;      /* see udp_retry_ns */
-    uint32_t system_drops;  /* SO_RXQ_OVFL as last seen */
-    bool can_segment;       /* the system can, and it has not failed on this socket */
-    bool plain;             /* see udp_set_plain */
-    unsigned segment_calls; /* for the test hook */
-    int break_errno;
-    unsigned break_from;
+    size_t partial;        /* bytes of the first unfinished train that went as single datagrams */
+    uint64_t retry_ns;     /* see udp_retry_ns */
+    uint32_t system_drops; /* SO_RXQ_OVFL as last seen */
+    bool can_segment;      /* the system can, and it has not failed on this socket */
+    bool plain;            /* see udp_set_plain */
+    struct udp_faults faults;
     struct udp_statistics statistics;
 };
 

@@ -101,6 +101,9 @@ static bool take_message(struct udp_socket *socket, struct udp_message *message,
 {
     struct receive_notes notes;
     read_notes(&notes, &header->msg_hdr);
+    socket->faults.messages++;
+    if (socket->faults.forget_from != 0 && socket->faults.messages >= socket->faults.forget_from)
+        notes.segment = 0;
     message->size = header->msg_len;
     message->segment =
         notes.segment != 0 && notes.segment < message->size ? notes.segment : message->size;

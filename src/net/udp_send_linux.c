@@ -149,10 +149,14 @@ static int call_sendmmsg(struct udp_socket *socket, struct mmsghdr *headers, uns
                          bool segmented)
 {
     socket->statistics.send_calls++;
-    if (segmented && socket->break_errno != 0 && ++socket->segment_calls >= socket->break_from) {
-        errno = socket->break_errno;
+    struct udp_faults *faults = &socket->faults;
+    faults->segment_calls += segmented;
+    if (segmented && faults->break_errno != 0 && faults->segment_calls >= faults->break_from) {
+        errno = faults->break_errno;
         return -1;
     }
+    if (segmented && faults->swallow_from != 0 && faults->segment_calls >= faults->swallow_from)
+        return 1;
     int sent = sendmmsg(socket->descriptor, headers, count, MSG_DONTWAIT);
     /* On a connected socket the answer to an earlier datagram comes as the error of this call,
      * which then has sent nothing: once more tells whether this datagram is refused too. */

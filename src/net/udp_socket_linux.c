@@ -13,14 +13,23 @@
 #include "base/units.h"
 #include "net/sockaddr.h"
 
-static int test_break_errno;
-static unsigned test_break_from;
+static struct udp_faults test_faults;
 static unsigned test_buffer_bytes;
 
 void udp_test_break_segmentation(int os_errno, unsigned from_call)
 {
-    test_break_errno = os_errno;
-    test_break_from = from_call;
+    test_faults.break_errno = os_errno;
+    test_faults.break_from = from_call;
+}
+
+void udp_test_swallow_trains(unsigned from_call)
+{
+    test_faults.swallow_from = from_call;
+}
+
+void udp_test_lose_coalescing(unsigned from_message)
+{
+    test_faults.forget_from = from_message;
 }
 
 void udp_test_buffer_bytes(unsigned bytes)
@@ -82,10 +91,9 @@ static void set_options(struct udp_socket *socket)
     socket->can_segment = getsockopt(descriptor, IPPROTO_UDP, UDP_SEGMENT, &segment, &size) == 0;
     statistics->segmentation = socket->can_segment;
     int one = 1;
-    statistics->coalescing = kernel_coalesces_soundly() &&
+    statistics->coalescing = kernel_coalesces_soundly() && test_faults.forget_from != 1 &&
                              setsockopt(descriptor, IPPROTO_UDP, UDP_GRO, &one, sizeof(one)) == 0;
-    socket->break_errno = test_break_errno;
-    socket->break_from = test_break_from;
+    socket->faults = test_faults;
 }
 
 static bool open_bound(struct udp_socket *udp, const struct address *bind_to, bool share_port,
@@ -180,8 +188,16 @@ bool udp_reopen(struct udp_socket *socket, struct error *error)
     socket->statistics.send_buffer = fresh.statistics.send_buffer;
     socket->statistics.receive_buffer = fresh.statistics.receive_buffer;
     socket->can_segment = fresh.can_segment;
+    socket->statistics.coalescing = fresh.statistics.coalescing;
     udp_set_plain(socket, socket->plain);
     return true;
+}
+
+void udp_stop_coalescing(struct udp_socket *socket)
+{
+    int zero = 0;
+    setsockopt(socket->descriptor, IPPROTO_UDP, UDP_GRO, &zero, sizeof(zero));
+    socket->statistics.coalescing = false;
 }
 
 int udp_descriptor(const struct udp_socket *socket)

@@ -21,6 +21,7 @@ struct worker_socket {
     uint32_t drops;
     uint64_t reopened_ns; /* by a client that hears nothing, or whose sends are refused */
     unsigned reopenings;  /* since something was heard */
+    unsigned unopened;    /* large messages in a row of which nothing was genuine */
 };
 
 struct worker_lane {

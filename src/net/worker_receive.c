@@ -1,6 +1,8 @@
 /* A worker's receiving side: whom each datagram is for. */
 #include "net/worker_internal.h"
 
+#define UNOPENED_MAX 8u
+
 static struct worker_lane *find_lane(struct worker *worker, uint32_t id)
 {
     uint32_t index = id - worker->connection_base;
@@ -68,6 +70,20 @@ static void note_genuine(struct worker_socket *socket, const struct udp_message 
     udp_answer_from(socket->udp, &message->from, &message->local);
 }
 
+/* A train whose place to cut it got lost looks like one large datagram, and none of it opens. */
+static void watch_coalescing(struct worker_socket *socket, const struct udp_message *message,
+                             bool genuine)
+{
+    if (genuine || message->segment < message->size || message->size <= DATAGRAM_MIN) {
+        socket->unopened = genuine ? 0 : socket->unopened;
+        return;
+    }
+    if (++socket->unopened < UNOPENED_MAX)
+        return;
+    socket->unopened = 0;
+    udp_stop_coalescing(socket->udp);
+}
+
 static void note_drops(struct worker_socket *socket, struct worker_lane *lane)
 {
     struct udp_statistics statistics;
@@ -105,7 +121,9 @@ static bool take_batch(struct worker *worker, uint64_t now_ns)
             break;
         worker->batch_at++;
         any = true;
-        if (!route_message(worker, message, &last, now_ns))
+        bool genuine = route_message(worker, message, &last, now_ns);
+        watch_coalescing(socket, message, genuine);
+        if (!genuine)
             continue;
         note_genuine(socket, message);
         if (worker->hooks.on_events != NULL)

@@ -224,6 +224,56 @@ static void test_segmentation_that_fails_goes_plain(void **state)
     falls_back(EOPNOTSUPP);
 }
 
+static void test_trains_that_are_swallowed(void **state)
+{
+    (void)state;
+    udp_test_swallow_trains(2);
+    struct pair pair = pair_open(4);
+    udp_test_swallow_trains(0);
+    struct udp_statistics statistics;
+    udp_get_statistics(pair.near, &statistics);
+    if (!statistics.segmentation)
+        skip();
+    struct lane_train *train = make_train(&pair.far_address, 2400, 1200, 9);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
+    expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1); /* seems to be sent */
+    assert_false(wait_readable(pair.far, 50));
+    udp_set_plain(pair.near, true);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
+    expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
+    free(train);
+    pair_close(&pair);
+}
+
+static void test_joined_datagrams_that_come_uncut(void **state)
+{
+    (void)state;
+    udp_test_lose_coalescing(2);
+    struct pair pair = pair_open(4);
+    udp_test_lose_coalescing(0);
+    struct udp_statistics statistics;
+    udp_get_statistics(pair.far, &statistics);
+    struct udp_statistics sender;
+    udp_get_statistics(pair.near, &sender);
+    if (!statistics.coalescing || !sender.segmentation)
+        skip();
+    struct lane_train *train = make_train(&pair.far_address, 2400, 1200, 9);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
+    expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
+    assert_true(wait_readable(pair.far, 2000));
+    assert_true(udp_receive(pair.far, pair.batch));
+    assert_int_equal(pair.batch->messages[0].segment, 2400);
+    udp_stop_coalescing(pair.far);
+    assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
+    expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
+    udp_get_statistics(pair.far, &statistics);
+    assert_false(statistics.coalescing);
+    free(train);
+    pair_close(&pair);
+}
+
 static void test_no_room_keeps_the_train(void **state)
 {
     (void)state;
@@ -368,6 +418,8 @@ int main(void)
         cmocka_unit_test(test_several_trains_in_order),
         cmocka_unit_test(test_lone_datagrams_of_any_size),
         cmocka_unit_test(test_segmentation_that_fails_goes_plain),
+        cmocka_unit_test(test_trains_that_are_swallowed),
+        cmocka_unit_test(test_joined_datagrams_that_come_uncut),
         cmocka_unit_test(test_no_room_keeps_the_train),
         cmocka_unit_test(test_refusals_are_counted),
         cmocka_unit_test(test_socket_drops_are_told),
