@@ -51,6 +51,12 @@ class Spaces:
         for rule in rules:
             run("ip", "netns", "exec", space, "nft", *rule.split())
 
+    def swallow(self, largest):
+        """The far end's network takes no IP packet above that size, and tells nobody."""
+        self.nft(self.far, "add table ip t",
+                 "add chain ip t c { type filter hook prerouting priority -300 ; }",
+                 f"add rule ip t c ip length > {largest} drop")
+
     def ip(self, space, *words):
         run("ip", "-n", space, *words)
 
@@ -117,18 +123,21 @@ class Twofold(Spaces):
 
 
 class Traffic:
-    """What comes in at a namespace's interfaces, sampled."""
+    """What comes in at a namespace's interfaces, sampled; or, about, at its UDP sockets."""
 
     STEP = 0.02
 
-    def __init__(self, space):
+    def __init__(self, space, counts_datagrams=False):
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", space, sys.executable, "-c", f"""
 import time
 while True:
-    with open("/proc/net/dev") as file:
-        lines = [line.split() for line in file if line.split()[0] in ("v0:", "w0:")]
-    print(time.monotonic(), sum(int(line[1]) for line in lines), flush=True)
+    with open("/proc/net/{'snmp' if counts_datagrams else 'dev'}") as file:
+        lines = [line.split() for line in file if line.split()[0] in ("v0:", "w0:", "Udp:")]
+    if lines[0][0] == "Udp:":
+        print(time.monotonic(), int(lines[1][1]) * 1400, flush=True)
+    else:
+        print(time.monotonic(), sum(int(line[1]) for line in lines), flush=True)
     time.sleep({self.STEP})
 """], stdout=subprocess.PIPE, text=True)
         self.samples = []
@@ -276,9 +285,7 @@ class Net(unittest.TestCase):
     def test_trains_that_vanish_are_given_up(self):
         with Spaces() as spaces:
             # A train passes the far end's first hook as one packet.
-            spaces.nft(spaces.far, "add table ip t",
-                       "add chain ip t c { type filter hook prerouting priority -300 ; }",
-                       "add rule ip t c ip length > 1500 drop")
+            spaces.swallow(1500)
             sender = self.good(Copy(spaces, client=["--size", "20M"]).finish())
             self.assertFalse(sender["segmentation"])
 
@@ -320,13 +327,31 @@ class Net(unittest.TestCase):
             spaces.ip(spaces.far, "address", "add", "10.179.0.7/24", "dev", "v0")
             self.good(Copy(spaces, "10.179.0.7", client=["--size", "20M"]).finish())
 
-    def test_small_packets_where_large_ones_vanish(self):
+    def test_case_13_large_packets_vanish_from_the_start(self):
+        for largest in (1400, 1280):
+            with Spaces() as spaces:
+                spaces.swallow(largest)
+                sender = self.good(Copy(spaces, client=["--size", "20M", "--plain"]).finish())
+                self.assertEqual(sender["datagram"], largest - 28)
+
+    def test_case_13_large_packets_vanish_in_mid_copy(self):
         with Spaces() as spaces:
-            spaces.nft(spaces.far, "add table ip t",
-                       "add chain ip t c { type filter hook prerouting priority -300 ; }",
-                       "add rule ip t c ip length > 1410 drop")
-            sender = self.good(Copy(spaces, client=["--size", "20M", "--plain"]).finish())
-            self.assertEqual(sender["datagram"], 1372)
+            ends = self.goes_on(spaces, lambda _: spaces.swallow(1400), False, seconds=8,
+                                words=["--plain"])
+            self.assertEqual(ends[0]["datagram"], 1372)
+
+    def test_case_13_large_frames_on_one_side_only(self):
+        with Spaces() as spaces:
+            for near, far in ((9000, 1500), (1500, 9000)):
+                spaces.ip(spaces.near, "link", "set", "v0", "mtu", str(near))
+                spaces.ip(spaces.far, "link", "set", "v0", "mtu", str(far))
+                for receive in (False, True):
+                    words = ["--size", "20M"]
+                    copy = Copy(spaces, client=["--receive"] if receive else words,
+                                server=["--send", *words] if receive else [])
+                    ends = copy.finish()
+                    sender = self.good(reversed(ends) if receive else ends)
+                    self.assertEqual(sender["datagram"], 1472)
 
     def test_a_firewall_rule_here_is_named(self):
         with Spaces() as spaces:
@@ -341,14 +366,14 @@ class Net(unittest.TestCase):
             error = Copy(spaces, "192.0.2.1", client=["--size", "1M", "--timeout", "1s"]).fail()
             self.assertIn("Network is unreachable", error)
 
-    def goes_on(self, spaces, event, receive, seconds=4):
+    def goes_on(self, spaces, event, receive, seconds=4, words=()):
         """The data flows again soon after what `event` does in the middle of a copy. (Within a
         second, that is; a loaded machine may take longer.)"""
         ways = (["--receive"], ["--send", "--size", "25M", "--limit", "100Mbit"]) if receive \
             else (["--size", "25M", "--limit", "100Mbit"], [])
-        copy = Copy(spaces, client=ways[0], server=ways[1])
+        copy = Copy(spaces, client=ways[0], server=ways[1], both=words)
         copy.wait_until_started()
-        traffic = Traffic(spaces.near if receive else spaces.far)
+        traffic = Traffic(spaces.near if receive else spaces.far, "--plain" in words)
         try:
             time.sleep(0.7)
             event(copy)
@@ -361,6 +386,7 @@ class Net(unittest.TestCase):
         gap = traffic.gap(at, 50)
         print(f"{self.id().split('.')[-1]}{' (pull)' if receive else ''}: on after {gap:.2f} s")
         self.assertLess(gap, seconds)
+        return ends
 
     def test_a_nat_gives_another_port(self):
         for receive in (False, True):

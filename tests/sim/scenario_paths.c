@@ -222,6 +222,36 @@ static void black_hole(struct sim_case *c)
     }
 }
 
+/* Case 12: a minute of loss at full packet size, which is no black hole. */
+static void minute_loss_5(struct sim_case *c)
+{
+    mtu(c, 1500, 1500);
+    loss_both(c, SIM_SHARE(5));
+}
+
+static void minute_loss_10(struct sim_case *c)
+{
+    mtu(c, 1500, 1500);
+    loss_both(c, SIM_SHARE(10));
+}
+
+static void minute_loss_15(struct sim_case *c)
+{
+    mtu(c, 1500, 1500);
+    loss_both(c, SIM_SHARE(15));
+}
+
+/* About 10 % in bursts of 20 packets on average, nine of ten in a burst lost. */
+static void minute_bursts(struct sim_case *c)
+{
+    mtu(c, 1500, 1500);
+    for (unsigned i = 0; i < 2; i++) {
+        c->world.links[i].burst_enter = SIM_SHARE(0.6);
+        c->world.links[i].burst_leave = SIM_SHARE(5);
+        c->world.links[i].burst_loss = SIM_SHARE(90);
+    }
+}
+
 static const char *size_is(const struct sim_outcome *outcome, unsigned size)
 {
     return outcome->statistics[SENDER].datagram_size == size ? NULL : "another packet size";
@@ -281,6 +311,10 @@ const struct scenario path_scenarios[] = {
     {"outage-100", 100 * MBIT, 40 * MS, 0, 0, 0, outage_100, NULL},
     {"short-outages", 20 * MBIT, 40 * MS, 0, 0, 35, short_outages, NULL},
     {"one-way-outage", 100 * MBIT, 40 * MS, 0, 0, 0, one_way_outage, NULL},
+    {"case-12-loss-5", 20 * MBIT, 100 * MS, 600, 250000, 70, minute_loss_5, size_1472},
+    {"case-12-loss-10", 20 * MBIT, 100 * MS, 600, 250000, 50, minute_loss_10, size_1472},
+    {"case-12-loss-15", 20 * MBIT, 100 * MS, 600, 250000, 30, minute_loss_15, size_1472},
+    {"case-12-bursts", 20 * MBIT, 100 * MS, 300, 250000, 20, minute_bursts, size_1472},
     {"mtu-1280", 100 * MBIT, 40 * MS, 0, 0, 60, mtu_1280, size_1252},
     {"mtu-1400", 100 * MBIT, 40 * MS, 0, 0, 65, mtu_1400, size_1372},
     {"mtu-1400-loss-10", 100 * MBIT, 40 * MS, 0, 0, 45, mtu_1400_loss, size_1372},
