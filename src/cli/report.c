@@ -14,6 +14,7 @@
 #include "tree/display.h"
 
 #define NAME_SHOWN 1024
+#define LINES_A_KIND 20u /* of files that failed for one reason; then they are only counted */
 
 struct report {
     struct report_options options;
@@ -21,7 +22,8 @@ struct report {
     struct event_log *log;    /* NULL: none */
     struct summary_file only; /* the one file, while there is no second */
     struct failures failures;
-    uint64_t files, bytes; /* done, or of a dry run: that would be sent */
+    uint64_t failed[ERROR_KIND_COUNT]; /* by kind */
+    uint64_t files, bytes;             /* done, or of a dry run: that would be sent */
 };
 
 struct report *report_new(const struct report_options *options, struct error *error)
@@ -93,6 +95,26 @@ static const char *would(const struct report *report)
     return report->options.push ? "would send " : "would fetch ";
 }
 
+static void report_failure(struct report *report, const struct transfer_event *event,
+                           const char *name, const char *text)
+{
+    enum error_kind kind = event->error.kind < ERROR_KIND_COUNT ? event->error.kind : ERROR_PEER;
+    failures_add(&report->failures, event->error.kind);
+    if (report->failed[kind]++ < LINES_A_KIND || report->options.verbose > 0)
+        report_line(report, "%s%s%s: %s", event->is_peers ? report->options.host : "",
+                    event->is_peers ? ": " : "", name, text);
+}
+
+static void report_unsaid(struct report *report)
+{
+    for (unsigned kind = 0; kind < ERROR_KIND_COUNT && report->options.verbose == 0; kind++) {
+        if (report->failed[kind] > LINES_A_KIND)
+            report_line(report, "... and %llu more of that kind (%s); -v names each",
+                        (unsigned long long)(report->failed[kind] - LINES_A_KIND),
+                        error_kind_name((enum error_kind)kind));
+    }
+}
+
 void report_event(void *context, const struct transfer_event *event)
 {
     struct report *report = context;
@@ -110,9 +132,7 @@ void report_event(void *context, const struct transfer_event *event)
             report_line(report, "%s is already there", name);
         break;
     case TRANSFER_FILE_FAILED:
-        failures_add(&report->failures, event->error.kind);
-        report_line(report, "%s%s%s: %s", event->is_peers ? report->options.host : "",
-                    event->is_peers ? ": " : "", name, text);
+        report_failure(report, event, name, text);
         break;
     case TRANSFER_FILE_DELETED:
         if (report->options.verbose > 0 || report->options.dry_run)
@@ -211,6 +231,7 @@ int report_end(struct report *report, const struct transfer_progress *progress,
     uint64_t command_ns = driver_now() - report->options.command_start_ns;
     progress_line_clear(&report->line);
     struct error named = {0};
+    report_unsaid(report);
     if (progress->error_is_peers && error->kind != ERROR_NONE) {
         error_set(&named, error->kind, "%s: %s", report->options.host, error->text);
         error = &named;

@@ -271,17 +271,6 @@ static void say_deleted(struct transfer *transfer, uint64_t now_ns)
         transfer_say(transfer, &deleted, now_ns);
 }
 
-static void on_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
-{
-    struct error error;
-    work_report_error(report, &error);
-    transfer_event_file(transfer, TRANSFER_NOTE, work_report_path(report), report->path_length, 0,
-                        NULL, &error);
-    struct message note = {
-        .type = MESSAGE_NOTE, .text = error.text, .text_length = strlen(error.text)};
-    transfer_say(transfer, &note, now_ns);
-}
-
 static void on_answer(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
 {
     struct message answer = {.type = MESSAGE_ANSWER,
@@ -348,7 +337,7 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
         on_deleted(transfer, report, now_ns);
         break;
     case SINK_NOTE:
-        on_note(transfer, report, now_ns);
+        transfer_note(transfer, report, now_ns);
         break;
     case SINK_FINISHED:
         on_finished(transfer, report, now_ns);

@@ -254,6 +254,9 @@ static bool on_source(struct transfer *transfer, const struct work_report *repor
     case SOURCE_PROBLEM:
         on_problem(transfer, report, now_ns);
         break;
+    case SOURCE_NOTE:
+        transfer_note(transfer, report, now_ns);
+        break;
     case SOURCE_WAIT:
         transfer->sender->source_waits = true;
         break;

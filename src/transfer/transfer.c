@@ -137,6 +137,17 @@ void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kin
     emit(transfer, &event, path, path_length);
 }
 
+void transfer_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct error error;
+    work_report_error(report, &error);
+    transfer_event_file(transfer, TRANSFER_NOTE, work_report_path(report), report->path_length, 0,
+                        NULL, &error);
+    struct message note = {
+        .type = MESSAGE_NOTE, .text = error.text, .text_length = strlen(error.text)};
+    transfer_say(transfer, &note, now_ns);
+}
+
 void transfer_event_problem(struct transfer *transfer, const struct message *message)
 {
     struct transfer_event event = {.kind = TRANSFER_FILE_FAILED, .is_peers = true};

@@ -358,8 +358,9 @@ static void step_source(struct work *work)
     }
     work->waiting = result == SOURCE_WAIT;
     work->exhausted = result == SOURCE_END || result == SOURCE_FAILED;
-    bool failed = result == SOURCE_WITHDRAW || result == SOURCE_PROBLEM || result == SOURCE_FAILED;
-    put_report(work, &report, item.path, failed ? &item.error : NULL);
+    bool speaks = result == SOURCE_WITHDRAW || result == SOURCE_PROBLEM || result == SOURCE_NOTE ||
+                  result == SOURCE_FAILED;
+    put_report(work, &report, item.path, speaks ? &item.error : NULL);
 }
 
 static bool source_can_run(const struct work *work)

@@ -1,6 +1,7 @@
 #include "tree/expand.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,8 +46,10 @@ static bool match_in(struct path_list *list, size_t limit, const char *base, con
                      size_t size, const char *end, struct error *error)
 {
     DIR *directory = opendir(base[0] == '\0' ? "." : base);
-    if (directory == NULL)
+    if (directory == NULL) {
+        list->closed = list->closed || errno == EACCES;
         return true;
+    }
     bool valid = true;
     const struct dirent *found;
     while (valid && (found = readdir(directory)) != NULL) {
@@ -66,10 +69,12 @@ static void drop_missing(struct path_list *list)
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         struct stat status;
-        if (lstat(list->paths[i], &status) == 0)
+        if (lstat(list->paths[i], &status) == 0) {
             list->paths[kept++] = list->paths[i];
-        else
+        } else {
+            list->closed = list->closed || errno == EACCES;
             free(list->paths[i]);
+        }
     }
     list->count = kept;
 }
@@ -89,7 +94,7 @@ bool expand_path(const char *pattern, struct path_list *list, size_t limit, stru
     while (*pattern != '\0' && valid) {
         size_t size = strcspn(pattern, "/");
         slashes = strspn(pattern + size, "/");
-        struct path_list next = {0};
+        struct path_list next = {.closed = list->closed};
         const char *end = slashes > 0 ? "/" : "";
         for (size_t i = 0; i < list->count && valid; i++) {
             if (wildcard_is_pattern(pattern, size))

@@ -193,9 +193,11 @@ static bool add_source(struct operands *operands, const char *source, bool wildc
     } else if (!expand_path(path, &list, REQUEST_PATHS_MAX, error)) {
         valid = false;
     } else if (list.count == 0) {
-        valid = (wildcard_is_pattern(path, strlen(path))
-                     ? add_problem(operands, path, ENOENT, "matches nothing")
-                     : add_problem(operands, path, why, "cannot be read")) ||
+        bool pattern = wildcard_is_pattern(path, strlen(path));
+        valid = (pattern && list.closed
+                     ? add_problem(operands, path, EACCES, "matches nothing that may be looked at")
+                 : pattern ? add_problem(operands, path, ENOENT, "matches nothing")
+                           : add_problem(operands, path, why, "cannot be read")) ||
                 no_memory(error);
     }
     for (size_t i = 0; i < list.count && valid; i++)

@@ -45,6 +45,7 @@ struct scan {
     unsigned side;
     size_t prefix_size; /* of the path as the filter sees it, with its "/" */
     char *filtered;     /* prefix, and room for a path */
+    uint64_t own_names;
     size_t path_size;
     char path[PACK_PATH_MAX + 256];
 };
@@ -65,6 +66,11 @@ struct scan *scan_new(int root, bool follow_links)
     scan->root = root;
     scan->follow_links = follow_links;
     return scan;
+}
+
+uint64_t scan_own_names(const struct scan *scan)
+{
+    return scan->own_names;
 }
 
 void scan_set_specials(struct scan *scan)
@@ -228,9 +234,12 @@ static bool read_chunk(struct scan *scan, struct frame *frame)
             frame->more = false;
             break;
         }
-        if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0 ||
-            (!scan->everything && scan_is_own_name(found->d_name)))
+        if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
             continue;
+        if (!scan->everything && scan_is_own_name(found->d_name)) {
+            scan->own_names++;
+            continue;
+        }
         if (!add_name(frame, found->d_name)) {
             errno = ENOMEM;
             frame->more = false;

@@ -4,14 +4,15 @@
  * ordinary size; of a huge one, a chunk at a time. Memory and open descriptors are bounded whatever
  * the tree's depth and width. Symbolic links are entries, or followed with `follow_links`, where a
  * directory that contains itself is reported and left out. Devices, pipes and sockets are reported
- * and left out; petrel's own temporary files (".petrel-" and 16 hex digits) are left out in
- * silence. What cannot be read, or vanishes meanwhile, is reported, and the walk goes on.
+ * and left out; petrel's own temporary files (".petrel-" and 16 hex digits) are left out and
+ * counted. What cannot be read, or vanishes meanwhile, is reported, and the walk goes on.
  */
 #ifndef PETREL_TREE_SCAN_H
 #define PETREL_TREE_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "base/error.h"
@@ -43,6 +44,8 @@ void scan_set_specials(struct scan *scan);
 /* Nothing is left out in silence: these, petrel's own names and what the filter excludes (marked,
  * and not gone into) become entries. */
 void scan_set_everything(struct scan *scan);
+/* How many names were left out until now because they are petrel's own. */
+uint64_t scan_own_names(const struct scan *scan);
 void scan_free(struct scan *scan);
 /* SCAN_ENTRY fills entry. SCAN_PROBLEM fills error and entry's path. */
 enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error);

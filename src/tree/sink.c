@@ -71,6 +71,7 @@ static void say_losses(struct file_sink *sink)
         [LOSS_MODE] = "could not be given their permissions: the destination has none such",
         [LOSS_TIME] = "could not be given their times: the destination refuses it",
         [LOSS_LINK] = "symbolic links are not there: the destination cannot hold them",
+        [LOSS_SET_GROUP] = "directories lost their set-group-id bit, for their group is not copied",
         [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit, which is never copied",
     };
     for (int i = 0; i < LOSS_KINDS; i++) {

@@ -17,7 +17,7 @@ struct record {
     bool restore; /* only the mode, and only if it is still the one we gave */
 };
 
-#define DIRECTORY_MODE 01777
+#define DIRECTORY_MODE 03777
 
 static unsigned depth_of(const char *path)
 {
@@ -148,9 +148,17 @@ static bool apply(struct file_sink *sink, const char *path, const struct record 
     bool done = true;
     if (!record->restore)
         done = utimensat(fd, ".", times, 0) == 0;
-    bool wanted = record->restore ? mode == (record->mode | 0700) : mode != record->mode;
+    uint32_t given = record->mode;
+    if (!record->restore) {
+        /* The group that it is for is not copied; but where the destination has it set already, by
+         * inheritance or by its owner, it stays. */
+        if ((given & ~mode & S_ISGID) != 0)
+            sink_lost(sink, LOSS_SET_GROUP);
+        given = (given & ~(uint32_t)S_ISGID) | (mode & S_ISGID);
+    }
+    bool wanted = record->restore ? mode == (given | 0700) : mode != given;
     if (done && wanted)
-        done = change_mode(fd, record->mode);
+        done = change_mode(fd, given);
     if (!done)
         error_set_errno(error, errno, "the directory's mode and time cannot be set");
     close(fd);

@@ -98,7 +98,7 @@ struct deletion {
 };
 
 /* What a destination may not be able to hold; counted, and said once a kind at the end. */
-enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_KINDS };
+enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_SET_GROUP, LOSS_KINDS };
 
 struct file_sink {
     uint64_t flags;

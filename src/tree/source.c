@@ -134,6 +134,21 @@ static enum source_result fail(struct file_source *source, struct source_item *o
     return SOURCE_FAILED;
 }
 
+/* A file of the user's own may have such a name, though few will. */
+static bool take_note(struct file_source *source, struct source_item *out)
+{
+    if (source->own_names == 0)
+        return false;
+    bool one = source->own_names == 1;
+    error_set(&out->error, ERROR_USAGE,
+              "%llu file%s not sent, for the name%s, .petrel- and 16 hexadecimal digits, %s "
+              "petrel's own for half files",
+              (unsigned long long)source->own_names, one ? " was" : "s were", one ? "" : "s",
+              one ? "is" : "are");
+    source->own_names = 0;
+    return true;
+}
+
 static enum source_result work(struct file_source *source, uint8_t *buffer, struct source_item *out)
 {
     bool offer_now = !source->reading || ++source->turn % OFFER_TURN == 0;
@@ -149,6 +164,8 @@ static enum source_result work(struct file_source *source, uint8_t *buffer, stru
         return SOURCE_PROBLEM;
     if (source->unanswered != NULL)
         return SOURCE_WAIT;
+    if (take_note(source, out))
+        return SOURCE_NOTE;
     out->blocks = source->given_blocks;
     out->files = source->files;
     return SOURCE_END;

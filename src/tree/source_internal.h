@@ -96,7 +96,8 @@ struct file_source {
     struct problem problems[PROBLEM_QUEUE];
     size_t problem_count, problem_at;
     size_t operand_problem_at;
-    char *said_path; /* of the last item given, freed by the next call */
+    char *said_path;    /* of the last item given, freed by the next call */
+    uint64_t own_names; /* left out, since the last note of them */
     struct error fatal;
     struct pack_writer pack;
 };

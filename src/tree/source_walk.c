@@ -86,6 +86,8 @@ static bool take_entry(struct file_source *source, struct walk *walk)
     struct error error = {0};
     enum scan_result result = scan_next(walk->scan, &found, &error);
     if (result == SCAN_END) {
+        if (walk != &source->counting)
+            source->own_names += scan_own_names(walk->scan);
         walk_close(walk);
         walk->operand++;
         return false;

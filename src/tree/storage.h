@@ -23,6 +23,7 @@ enum source_result {
     SOURCE_COMPLETE, /* a large file was read to its end: item.file_id, item.hash, item.size */
     SOURCE_WITHDRAW, /* a large file failed in mid-read: item.file_id, item.error */
     SOURCE_PROBLEM,  /* something is not sent: item.error says what and why; the rest goes on */
+    SOURCE_NOTE,     /* item.error.text is a line for people */
     SOURCE_WAIT,     /* nothing before an answer to an offer arrives */
     SOURCE_END,      /* all is given: item.blocks and item.files are the final counts */
     SOURCE_FAILED    /* nothing can go on: item.error */

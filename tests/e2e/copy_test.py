@@ -4,6 +4,7 @@
     copy_test.py PETREL PETREL_LAB [TEST...]
 """
 import os
+import shutil
 import subprocess
 import unittest
 
@@ -85,6 +86,30 @@ class Files(hosts.Case):
             self.write(f"near/many/{i % 30}/{i}", i % 300, seed=i)
         self.copy(self.path("near/many"), self.remote("far"))
         self.same_tree("near/many", "far/many")
+
+    def test_names_of_petrels_own(self):
+        self.write("near/d/.petrel-0123456789abcdef", 10)
+        self.write("near/d/sub/.petrel-0123456789abcdee", 10)
+        self.write("near/d/.petrel-0123456789abcdeg", 10) # no hexadecimal digit
+        result = self.copy(self.path("near/d"), self.remote("back/"), "--mkpath")
+        self.assertIn("petrel: 2 files were not sent, for the names, .petrel-", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.path("back/d"))),
+                         [".petrel-0123456789abcdeg", "sub"])
+        for folder in ("near/d", "back"): # the tests look for half files
+            shutil.rmtree(self.path(folder))
+
+    def test_set_group_id_of_folders(self):
+        self.write("near/d/sub/x", 10)
+        os.chmod(self.path("near/d"), 0o2755)
+        os.chmod(self.path("near/d/sub"), 0o2755)
+        result = self.copy(self.path("near/d"), self.remote("far"))
+        self.assertIn("2 directories lost their set-group-id bit", result.stderr)
+        self.assertEqual(os.stat(self.path("far/d/sub")).st_mode & 0o7777, 0o755)
+        os.mkdir(self.path("inherits"))
+        os.chmod(self.path("inherits"), 0o2755)
+        result = self.copy(self.path("near/d"), self.remote("inherits"))
+        self.assertNotIn("lost", result.stderr)
+        self.assertEqual(os.stat(self.path("inherits/d/sub")).st_mode & 0o7777, 0o2755)
 
     def test_follow_links(self):
         self.write("near/target/file", 10)

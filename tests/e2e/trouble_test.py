@@ -48,6 +48,34 @@ class BadInput(hosts.Case):
         self.assertIn("1 file failed", result.stderr)
         self.assertEqual(os.listdir(self.path("near/d")), ["open"])
 
+    def test_a_wildcard_where_nothing_may_be_read(self):
+        self.write("far/closed/file", 10)
+        os.chmod(self.path("far/closed"), 0)
+        for pattern in ("far/closed/*", "far/closed/*/x", "far/clos*/f*"):
+            self.fails(PERMISSION, ["Permission denied", HOST], self.remote(pattern),
+                       self.path("near"), far_petrel=as_nobody(PETREL))
+        os.chmod(self.path("far/closed"), 0o755)
+        self.fails(NOT_FOUND, "matches nothing", self.remote("far/closed/*.x"), self.path("near"),
+                   far_petrel=as_nobody(PETREL))
+
+    def test_many_files_that_fail_alike(self):
+        for number in range(60):
+            self.write(f"near/d/{number:02}", 3)
+            self.write(f"far/d/{number:02}/x", 3)
+        result = self.copy(self.path("near/d"), self.remote("far"), code=EXISTS)
+        named = f"petrel: {HOST}: d/"
+        self.assertEqual(result.stderr.count(named), 20, result.stderr)
+        self.assertIn("... and 40 more of that kind (exists); -v names each", result.stderr)
+        result = self.copy("-v", "--json", self.path("near/d"), self.remote("far"), code=EXISTS)
+        self.assertEqual(result.stderr.count(named), 60)
+        failed = [event for event in result.events() if event["event"] == "failed"]
+        self.assertEqual(len(failed), 60)
+
+    def test_no_room_for_temporary_files(self):
+        self.write("far/d/x", 10)
+        self.fails(FILE_IO, ["/nonexistent", "TMPDIR"], self.remote("far/d"), self.path("near"),
+                   env=dict(os.environ, TMPDIR="/nonexistent"))
+
     def test_no_permission_to_write(self):
         source = self.write("near/file", 10)
         os.chmod(self.path("far"), 0o555)
