@@ -112,6 +112,10 @@ static void encode_body(const struct message *message, struct writer *writer)
     case MESSAGE_STATS:
         write_figures(writer, &message->figures);
         break;
+    case MESSAGE_FILE_SKIPPED:
+        write_text(writer, message->path, message->path_length, MESSAGE_PATH_MAX);
+        write_varint(writer, message->size);
+        break;
     case MESSAGE_DELETED:
         write_varint(writer, message->files);
         write_text(writer, message->path, message->path_length, MESSAGE_PATH_MAX);
@@ -272,6 +276,10 @@ static void decode_body(struct message *message, struct reader *reader)
         break;
     case MESSAGE_STATS:
         read_figures(reader, &message->figures);
+        break;
+    case MESSAGE_FILE_SKIPPED:
+        read_text(reader, &message->path, &message->path_length, MESSAGE_PATH_MAX);
+        message->size = read_varint(reader);
         break;
     case MESSAGE_DELETED:
         message->files = read_varint(reader);

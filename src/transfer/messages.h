@@ -42,6 +42,7 @@ enum message_type {
     MESSAGE_NAMES = 13,
     MESSAGE_STATS = 14,
     MESSAGE_DELETED = 18,
+    MESSAGE_FILE_SKIPPED = 20,
     MESSAGE_TYPE_COUNT
 };
 
@@ -59,17 +60,17 @@ struct message {
     /* READY: bitmap. ANSWER: verdicts. REQUEST and NAMES: the whole body, see below. */
     const uint8_t *bytes;
     size_t length;
-    uint32_t block;                /* ANSWER */
-    uint64_t file_id;              /* COMPLETE, WITHDRAW */
-    uint64_t size;                 /* COMPLETE, FILE_DONE; TOTALS and PROGRESS: bytes */
-    uint64_t blocks;               /* END */
-    uint64_t files;                /* END, TOTALS; PROGRESS: done; DELETED: so far */
-    uint64_t skipped, failed;      /* PROGRESS */
-    uint64_t disk_wait_ns;         /* PROGRESS */
-    uint64_t unsupported;          /* UNSUPPORTED: the type */
-    bool totals_final;             /* TOTALS */
-    uint8_t hash[32];              /* COMPLETE, FILE_DONE */
-    enum error_kind kind;          /* WITHDRAW, PROBLEM */
+    uint32_t block;           /* ANSWER */
+    uint64_t file_id;         /* COMPLETE, WITHDRAW */
+    uint64_t size;            /* COMPLETE, FILE_DONE, FILE_SKIPPED; TOTALS and PROGRESS: bytes */
+    uint64_t blocks;          /* END */
+    uint64_t files;           /* END, TOTALS; PROGRESS: done; DELETED: so far */
+    uint64_t skipped, failed; /* PROGRESS */
+    uint64_t disk_wait_ns;    /* PROGRESS */
+    uint64_t unsupported;     /* UNSUPPORTED: the type */
+    bool totals_final;        /* TOTALS */
+    uint8_t hash[32];         /* COMPLETE, FILE_DONE */
+    enum error_kind kind;     /* WITHDRAW, PROBLEM */
     struct sender_figures figures; /* STATS */
     const char *path, *text;       /* not ended by NUL when decoded: use the lengths */
     size_t path_length, text_length;

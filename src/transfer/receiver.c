@@ -229,6 +229,18 @@ static void say_file_done(struct transfer *transfer, const struct work_report *r
     transfer_say(transfer, &done, now_ns);
 }
 
+static void say_file_skipped(struct transfer *transfer, const struct work_report *report,
+                             uint64_t now_ns)
+{
+    if ((transfer->request->flags & TRANSFER_NAME_FILES) == 0)
+        return;
+    struct message skipped = {.type = MESSAGE_FILE_SKIPPED,
+                              .path = work_report_path(report),
+                              .path_length = report->path_length,
+                              .size = report->size};
+    transfer_say(transfer, &skipped, now_ns);
+}
+
 static void on_file_failed(struct transfer *transfer, const struct work_report *report,
                            uint64_t now_ns)
 {
@@ -329,6 +341,7 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
         progress->files_skipped++;
         transfer_event_file(transfer, TRANSFER_FILE_SKIPPED, work_report_path(report),
                             report->path_length, report->size, NULL, NULL);
+        say_file_skipped(transfer, report, now_ns);
         break;
     case SINK_ANSWER:
         on_answer(transfer, report, now_ns);

@@ -375,6 +375,10 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
         transfer_event_file(transfer, TRANSFER_FILE_DONE, message->path, message->path_length,
                             message->size, message->hash, NULL);
         return true;
+    case MESSAGE_FILE_SKIPPED:
+        transfer_event_file(transfer, TRANSFER_FILE_SKIPPED, message->path, message->path_length,
+                            message->size, NULL, NULL);
+        return true;
     case MESSAGE_DELETED:
         transfer->progress.deleted = message->files;
         if (message->path_length > 0)

@@ -73,6 +73,15 @@ class Files(hosts.Case):
         self.assertEqual(summary["verified_bytes"], 0)
         self.assertEqual(summary["files_done"], 0)
         self.assertEqual(summary["files_skipped"], 5)
+        pushed = sorted((event["path"], event["size"]) for event in result.events()
+                        if event["event"] == "skipped")
+        self.assertEqual(len(pushed), 5)
+        result = self.copy("--json", "-vv", self.remote("far/tree"), self.path("near"))
+        self.assertEqual(sorted((event["path"], event["size"]) for event in result.events()
+                                if event["event"] == "skipped"), pushed)
+        self.assertEqual(result.stderr.count(" is already there\n"), 5)
+        result = self.copy("-vv", self.path("near/tree"), self.remote("far"))
+        self.assertIn("tree/one is already there", result.stderr)
 
     def test_changed_files_come_anew(self):
         self.write("near/tree/a", 2 * MIB)

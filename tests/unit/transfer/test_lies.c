@@ -165,7 +165,8 @@ static void messages_out_of_place_are_refused(void **state)
             /* What may be heard at any time changes nothing. */
             bool harmless = role == ROLE_SENDER
                                 ? type == MESSAGE_PROGRESS || type == MESSAGE_PROBLEM ||
-                                      type == MESSAGE_DELETED || type == MESSAGE_FILE_DONE
+                                      type == MESSAGE_DELETED || type == MESSAGE_FILE_DONE ||
+                                      type == MESSAGE_FILE_SKIPPED
                                 : type == MESSAGE_STATS;
             say(&lone, &message);
             if (harmless)
