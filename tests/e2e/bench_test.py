@@ -6,7 +6,9 @@ and what cannot be measured is said.
 """
 import json
 import os
+import signal
 import subprocess
+import time
 
 import hosts
 from hosts import CONFIG, FAR_EXEC, HOST, MIB, PETREL
@@ -97,6 +99,33 @@ class Bench(hosts.Case):
         done = self.run_bench("--time", "1s", code=40)
         self.assertIn(f"petrel doctor {HOST}", done.stderr)
         self.assertEqual(done.stdout, "")
+
+    def begin(self, says, *words):
+        """A bench that has come to the run that it names."""
+        process = subprocess.Popen([PETREL, "bench", "-F", CONFIG, "--remote-petrel", PETREL, *words,
+                                    HOST], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if says in line:
+                break
+        time.sleep(0.5)
+        return process
+
+    def test_interrupted(self):
+        for says, words in (("memory blocks", ["--time", "30s"]),
+                            ("TCP cubic", ["--size", "1M", "--time", "30s"])):
+            process = self.begin(says, *words)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            result = self.finish(process)
+            self.assertEqual(result.code, 20, result.stderr)
+            self.assertLess(time.monotonic() - began, 10)
+
+    def test_case_07_a_killed_bench_leaves_nothing(self):
+        process = self.begin("memory blocks", "--time", "30s")
+        process.kill()
+        process.communicate()
+        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 10))
 
     def test_usage(self):
         for words, says in ((["--size", "0"], "5G"), (["--lanes", "17"], "1 to 16"),

@@ -43,7 +43,7 @@ class Paths(hosts.Case):
         self.assertIn(HOST, self.paths().stdout)
         warm = self.timed(small, self.remote("far/warm"), path=("tried", "held"))
         print(f"3 MiB: {cold:.2f} s cold, {warm:.2f} s with what was remembered")
-        self.timed("--no-memory", big, self.remote("far/again"))
+        self.timed("--no-memory", small, self.remote("far/again"))
         self.assertEqual(self.listed()[0]["rate_bps"], record["rate_bps"])
         self.paths("--clear", "elsewhere")
         self.assertEqual(len(self.listed()), 1)
@@ -57,12 +57,13 @@ class Paths(hosts.Case):
         record, = self.listed()
         self.assertEqual((record["host"], record["direction"]), (HOST, "from"))
         self.assertTrue(0.5 * RATE < record["rate_bps"] < 1.4 * RATE, record)
-        self.timed(self.remote("far/big"), self.path("near/again"), path=("held",))
+        self.write("far/small", 3 * MIB)
+        self.timed(self.remote("far/small"), self.near, path=("tried", "held"))
         self.paths("--clear")
         self.assertEqual(self.listed(), [])
 
     def test_a_state_folder_that_cannot_be_written_is_no_error(self):
-        source = self.write("near/file", 24 * MIB)
+        source = self.write("near/file", MIB)
         blocked = self.write("blocked", 1)
         os.environ["XDG_STATE_HOME"] = blocked
         self.copy(source, self.remote("far"))
