@@ -194,7 +194,7 @@ static void judge_disk(const struct doctor_disk *disk, bool source, uint64_t pat
     }
     format_byte_rate(rate, sizeof(rate), disk->speed.rate_bps);
     if (source)
-        finding_say(finding, "reads %s at %s%s", disk->speed.path, rate,
+        finding_say(finding, "reads from %s at %s%s", disk->speed.path, rate,
                     disk->speed.cached ? " (perhaps out of the page cache)" : "");
     else
         finding_say(finding, "writes into %s at %s, with %s free", disk->speed.path, rate,

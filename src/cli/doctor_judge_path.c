@@ -191,7 +191,7 @@ static void judge_direction(const struct doctor_facts *facts, bool to, struct fi
     const struct session_figures *sender = &run->sender;
     *(to ? &findings->expected_to_bps : &findings->expected_from_bps) = estimate.rate_bps;
     *(to ? &findings->limit_to : &findings->limit_from) = estimate.limit;
-    finding_say(finding, "%s, limited by %s (%s%.1f %% lost under load, round trip %s)",
+    finding_say(finding, "%s, limited by %s (%s%.1f %% lost in this short run, round trip %s)",
                 format_byte_rate(rate, sizeof(rate), estimate.rate_bps),
                 estimate.limit != NULL ? estimate.limit : "nothing known",
                 to ? "" : "disks not counted; ",

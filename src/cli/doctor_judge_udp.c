@@ -20,10 +20,11 @@ static char *host_text(char *text, size_t capacity, const struct address *addres
 static void name_rule(struct finding *finding, const struct doctor_facts *facts)
 {
     unsigned first = facts->first_port, last = facts->last_port;
-    finding_next(finding,
-                 "open UDP %u-%u on %s: sudo ufw allow %u:%u/udp, or firewall-cmd "
-                 "--add-port=%u-%u/udp, or nft add rule inet filter input udp dport %u-%u accept",
-                 first, last, facts->host, first, last, first, last, first, last);
+    finding_next(
+        finding,
+        "open UDP %u-%u on %s: sudo ufw allow %u:%u/udp, or firewall-cmd "
+        "--add-port=%u-%u/udp, or nft insert rule inet filter input udp dport %u-%u accept",
+        first, last, facts->host, first, last, first, last, first, last);
 }
 
 static const char *icmp_meaning(int icmp_errno)
@@ -47,7 +48,7 @@ static void explain_local(struct finding *finding, const struct doctor_facts *fa
                     address, strerror(local_errno));
         finding_next(
             finding,
-            "allow it here: nft add rule inet filter output udp dport %u-%u accept (see nft "
+            "allow it here: nft insert rule inet filter output udp dport %u-%u accept (see nft "
             "list ruleset)",
             facts->first_port, facts->last_port);
         return;
@@ -68,7 +69,7 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
                     "this machine drops answers of UDP",
                     address);
         finding_next(finding,
-                     "let them in here: nft add rule inet filter input udp sport %u-%u accept",
+                     "let them in here: nft insert rule inet filter input udp sport %u-%u accept",
                      facts->first_port, facts->last_port);
     } else if (target->refusal.icmp_errno != 0) {
         finding_say(finding, "UDP to ports %u-%u of %s is rejected: %s sent ICMP %s",

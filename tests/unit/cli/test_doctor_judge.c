@@ -142,7 +142,7 @@ static void test_why_udp_is_silent(void **state)
         {0, 0, false, "nothing arrives there", "ufw allow 60000:60009/udp"},
         {0, 0, true, "no answer comes back", "udp sport 60000-60009"},
         {0, ECONNREFUSED, false, "192.0.2.1 sent ICMP port unreachable", "firewall-cmd"},
-        {0, EACCES, false, "administratively prohibited", "nft add rule"},
+        {0, EACCES, false, "administratively prohibited", "nft insert rule"},
         {0, EHOSTUNREACH, false, "host unreachable", "open UDP"},
         {EPERM, 0, false, "rule on this machine", "output udp dport"},
         {ENETUNREACH, 0, false, "nothing can be sent from here", "ip route get 192.0.2.7"},
