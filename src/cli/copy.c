@@ -87,7 +87,9 @@ static bool prepare(struct copy *copy, struct error *error)
     struct filter filter = {0};
     if (!filter_words_build(&options->filters, options->from_nul, &filter, error))
         return false;
-    copy->request.flags = TRANSFER_QUICK_CHECK;
+    copy->request.flags = options->checksum ? 0 : TRANSFER_QUICK_CHECK;
+    if (options->whole)
+        copy->request.flags |= TRANSFER_WHOLE;
     if (options->delete_others || options->delete_excluded)
         copy->request.flags |= TRANSFER_DELETE;
     if (options->delete_excluded)

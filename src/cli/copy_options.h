@@ -17,6 +17,7 @@ enum udp_use {
 
 struct copy_options {
     struct ssh_options ssh;
+    bool checksum, whole;
     bool delete_others, delete_excluded;
     uint64_t max_delete; /* UINT64_MAX: any number */
     bool no_memory;      /* neither use nor keep what is remembered of the path */

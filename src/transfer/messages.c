@@ -2,8 +2,12 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/block.h"
 #include "base/units.h"
+#include "tree/storage.h"
+
+#define HASH_SIZE 32u
 
 size_t message_limit(uint64_t type)
 {
@@ -53,6 +57,14 @@ static void write_figures(struct writer *writer, const struct sender_figures *fi
     write_varint(writer, figures->memory_use);
 }
 
+/* The blocks of a file that HASHES or KEEP tells of. */
+static void write_blocks(struct writer *writer, const struct message *message)
+{
+    write_varint(writer, message->first);
+    write_varint(writer, message->count);
+    write_u64(writer, message->kept);
+}
+
 static void encode_body(const struct message *message, struct writer *writer)
 {
     switch (message->type) {
@@ -92,6 +104,7 @@ static void encode_body(const struct message *message, struct writer *writer)
         write_varint(writer, message->skipped);
         write_varint(writer, message->failed);
         write_varint(writer, message->disk_wait_ns);
+        write_varint(writer, message->kept_bytes);
         break;
     case MESSAGE_TOTALS:
         write_varint(writer, message->files);
@@ -119,6 +132,20 @@ static void encode_body(const struct message *message, struct writer *writer)
     case MESSAGE_DELETED:
         write_varint(writer, message->files);
         write_text(writer, message->path, message->path_length, MESSAGE_PATH_MAX);
+        break;
+    case MESSAGE_HASHES:
+        write_varint(writer, message->block);
+        write_varint(writer, message->entry);
+        write_blocks(writer, message);
+        write_bytes(writer, message->bytes, message->length);
+        break;
+    case MESSAGE_KEEP:
+        write_varint(writer, message->file_id);
+        write_blocks(writer, message);
+        break;
+    case MESSAGE_FORGET:
+        write_varint(writer, message->block);
+        write_varint(writer, message->entry);
         break;
     case MESSAGE_TYPE_COUNT:
         writer->failed = true;
@@ -213,9 +240,36 @@ static void read_figures(struct reader *reader, struct sender_figures *figures)
     read_memory(reader, figures);
 }
 
+static uint32_t read_block_number(struct reader *reader)
+{
+    uint64_t block = read_varint(reader);
+    if (block >= BLOCK_NUMBER_LIMIT)
+        reader->failed = true;
+    return (uint32_t)block;
+}
+
+/* Bits past the count say something about blocks that the message is not about. */
+static void read_blocks(struct reader *reader, struct message *message)
+{
+    message->first = read_block_number(reader);
+    uint64_t count = read_varint(reader);
+    message->count = (uint32_t)count;
+    message->kept = read_u64(reader);
+    if (count > HASH_PIECE_BLOCKS || count > BLOCK_NUMBER_LIMIT - message->first ||
+        (count < HASH_PIECE_BLOCKS && message->kept >> count != 0))
+        reader->failed = true;
+}
+
+static void read_hashes(struct reader *reader, struct message *message)
+{
+    message->length = reader_left(reader);
+    message->bytes = read_bytes(reader, message->length);
+    if (message->length != HASH_SIZE * (size_t)bits_set(message->kept))
+        reader->failed = true;
+}
+
 static void decode_body(struct message *message, struct reader *reader)
 {
-    uint64_t block;
     switch (message->type) {
     case MESSAGE_REQUEST:
     case MESSAGE_NAMES:
@@ -226,11 +280,8 @@ static void decode_body(struct message *message, struct reader *reader)
         message->bytes = read_sized(reader, MESSAGE_LONG_BODY_MAX, &message->length);
         break;
     case MESSAGE_ANSWER:
-        block = read_varint(reader);
-        message->block = (uint32_t)block;
+        message->block = read_block_number(reader);
         message->bytes = read_sized(reader, MESSAGE_LONG_BODY_MAX, &message->length);
-        if (block >= BLOCK_NUMBER_LIMIT)
-            reader->failed = true;
         break;
     case MESSAGE_COMPLETE:
         message->file_id = read_varint(reader);
@@ -257,6 +308,7 @@ static void decode_body(struct message *message, struct reader *reader)
         message->skipped = read_varint(reader);
         message->failed = read_varint(reader);
         message->disk_wait_ns = read_varint(reader);
+        message->kept_bytes = read_varint(reader);
         break;
     case MESSAGE_TOTALS:
         message->files = read_varint(reader);
@@ -284,6 +336,22 @@ static void decode_body(struct message *message, struct reader *reader)
     case MESSAGE_DELETED:
         message->files = read_varint(reader);
         read_text(reader, &message->path, &message->path_length, MESSAGE_PATH_MAX);
+        break;
+    case MESSAGE_HASHES:
+        message->block = read_block_number(reader);
+        message->entry = read_block_number(reader);
+        read_blocks(reader, message);
+        read_hashes(reader, message);
+        break;
+    case MESSAGE_KEEP:
+        message->file_id = read_varint(reader);
+        read_blocks(reader, message);
+        if (message->count == 0)
+            reader->failed = true;
+        break;
+    case MESSAGE_FORGET:
+        message->block = read_block_number(reader);
+        message->entry = read_block_number(reader);
         break;
     case MESSAGE_TYPE_COUNT:
         reader->failed = true;

@@ -41,6 +41,9 @@ enum message_type {
     MESSAGE_UNSUPPORTED = 12,
     MESSAGE_NAMES = 13,
     MESSAGE_STATS = 14,
+    MESSAGE_HASHES = 15,
+    MESSAGE_KEEP = 16,
+    MESSAGE_FORGET = 17,
     MESSAGE_DELETED = 18,
     MESSAGE_FILE_SKIPPED = 20,
     MESSAGE_TYPE_COUNT
@@ -57,15 +60,20 @@ struct sender_figures {
 
 struct message {
     enum message_type type;
-    /* READY: bitmap. ANSWER: verdicts. REQUEST and NAMES: the whole body, see below. */
+    /* READY: bitmap. ANSWER: verdicts and hashes. HASHES: 32 bytes for each bit of `kept`. REQUEST
+     * and NAMES: the whole body, see below. */
     const uint8_t *bytes;
     size_t length;
-    uint32_t block;           /* ANSWER */
-    uint64_t file_id;         /* COMPLETE, WITHDRAW */
+    uint32_t block;           /* ANSWER, HASHES, FORGET: of the offer */
+    uint32_t entry;           /* HASHES, FORGET: of the offer, from 0 */
+    uint32_t first, count;    /* HASHES, KEEP: blocks of the file */
+    uint64_t kept;            /* HASHES: those that are there; KEEP: those not sent */
+    uint64_t file_id;         /* COMPLETE, WITHDRAW, KEEP */
     uint64_t size;            /* COMPLETE, FILE_DONE, FILE_SKIPPED; TOTALS and PROGRESS: bytes */
     uint64_t blocks;          /* END */
     uint64_t files;           /* END, TOTALS; PROGRESS: done; DELETED: so far */
     uint64_t skipped, failed; /* PROGRESS */
+    uint64_t kept_bytes;      /* PROGRESS */
     uint64_t disk_wait_ns;    /* PROGRESS */
     uint64_t unsupported;     /* UNSUPPORTED: the type */
     bool totals_final;        /* TOTALS */

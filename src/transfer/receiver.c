@@ -293,6 +293,20 @@ static void on_answer(struct transfer *transfer, const struct work_report *repor
     free(report->bytes);
 }
 
+static void on_hashes(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+{
+    struct message hashes = {.type = MESSAGE_HASHES,
+                             .block = report->block,
+                             .entry = report->entry,
+                             .first = report->first,
+                             .count = report->count,
+                             .kept = report->kept,
+                             .bytes = report->bytes,
+                             .length = report->length};
+    transfer_say(transfer, &hashes, now_ns);
+    free(report->bytes);
+}
+
 static void on_finished(struct transfer *transfer, const struct work_report *report,
                         uint64_t now_ns)
 {
@@ -345,6 +359,13 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
         break;
     case SINK_ANSWER:
         on_answer(transfer, report, now_ns);
+        break;
+    case SINK_HASHES:
+        on_hashes(transfer, report, now_ns);
+        break;
+    case SINK_KEPT:
+        progress->verified_bytes += report->size;
+        progress->kept_bytes += report->size;
         break;
     case SINK_DELETED:
         on_deleted(transfer, report, now_ns);
@@ -419,6 +440,14 @@ static void put_file_job(struct transfer *transfer, enum sink_job_kind kind,
     struct work_job job = {
         .kind = WORK_SINK,
         .sink = {.kind = kind, .file_id = message->file_id, .size = message->size}};
+    if (kind == SINK_KEEP) {
+        job.sink.block = message->first;
+        job.sink.length = message->count;
+        job.sink.kept = message->kept;
+    } else if (kind == SINK_FORGET) {
+        job.sink.block = message->block;
+        job.sink.entry = message->entry;
+    }
     memcpy(job.sink.hash, message->hash, sizeof job.sink.hash);
     if (kind == SINK_WITHDRAW)
         transfer_message_error(message, &job.sink.error);
@@ -452,6 +481,12 @@ static bool receiver_message(struct transfer *transfer, const struct message *me
         return true;
     case MESSAGE_WITHDRAW:
         put_file_job(transfer, SINK_WITHDRAW, message, now_ns);
+        return true;
+    case MESSAGE_KEEP:
+        put_file_job(transfer, SINK_KEEP, message, now_ns);
+        return true;
+    case MESSAGE_FORGET:
+        put_file_job(transfer, SINK_FORGET, message, now_ns);
         return true;
     case MESSAGE_END:
         return on_end(transfer, message, error);
@@ -531,7 +566,8 @@ static void say_progress(struct transfer *transfer, uint64_t now_ns)
                               .files = progress->files_done,
                               .skipped = progress->files_skipped,
                               .failed = progress->files_failed,
-                              .disk_wait_ns = progress->disk_wait_ns};
+                              .disk_wait_ns = progress->disk_wait_ns,
+                              .kept_bytes = progress->kept_bytes};
     transfer_say(transfer, &message, now_ns);
 }
 

@@ -7,8 +7,8 @@
 #include "transfer/half.h"
 
 #define READ_AHEAD 4u      /* blocks that are read or being read, but not yet the session's */
-#define HELD_MAX 1024u     /* COMPLETE and WITHDRAW that wait for their entry's block */
-#define ANSWERS_MAX 65536u /* ANSWER messages that wait for the disk side */
+#define HELD_MAX 1024u     /* COMPLETE, WITHDRAW, KEEP that wait for their entry's block */
+#define ANSWERS_MAX 65536u /* ANSWER and HASHES messages that wait for the disk side */
 _Static_assert(READ_AHEAD <= WORK_BUFFERS_MAX, "the source must be able to hold them");
 
 enum sender_state {
@@ -184,7 +184,12 @@ static bool hold(struct transfer *transfer, const struct work_report *report, ui
     held.message.file_id = report->file_id;
     held.message.size = report->size;
     memcpy(held.message.hash, report->hash, sizeof held.message.hash);
-    held.message.type = report->result == SOURCE_COMPLETE ? MESSAGE_COMPLETE : MESSAGE_WITHDRAW;
+    held.message.type = report->result == SOURCE_COMPLETE ? MESSAGE_COMPLETE
+                        : report->result == SOURCE_KEEP   ? MESSAGE_KEEP
+                                                          : MESSAGE_WITHDRAW;
+    held.message.first = report->first;
+    held.message.count = report->count;
+    held.message.kept = report->kept;
     if (report->result == SOURCE_WITHDRAW) {
         struct error error;
         work_report_error(report, &error);
@@ -248,6 +253,7 @@ static bool on_source(struct transfer *transfer, const struct work_report *repor
         break;
     case SOURCE_COMPLETE:
     case SOURCE_WITHDRAW:
+    case SOURCE_KEEP:
         if (!hold(transfer, report, now_ns))
             return false;
         break;
@@ -256,6 +262,14 @@ static bool on_source(struct transfer *transfer, const struct work_report *repor
         break;
     case SOURCE_NOTE:
         transfer_note(transfer, report, now_ns);
+        break;
+    case SOURCE_FORGET:
+        transfer_say(transfer,
+                     &(struct message){
+                         .type = MESSAGE_FORGET, .block = report->block, .entry = report->entry},
+                     now_ns);
+        break;
+    case SOURCE_AGAIN:
         break;
     case SOURCE_WAIT:
         transfer->sender->source_waits = true;
@@ -296,7 +310,8 @@ static bool sender_report(struct transfer *transfer, const struct work_report *r
 
 /* ---- what the peer says ---- */
 
-static bool put_copy(struct transfer *transfer, enum work_job_kind kind,
+/* Puts the job with a copy of the message's bytes. */
+static bool put_copy(struct transfer *transfer, const struct work_job *fields,
                      const struct message *message, uint64_t now_ns)
 {
     uint8_t *bytes = malloc(message->length > 0 ? message->length : 1);
@@ -304,8 +319,10 @@ static bool put_copy(struct transfer *transfer, enum work_job_kind kind,
         return false;
     if (message->length > 0)
         memcpy(bytes, message->bytes, message->length);
-    struct work_job job = {
-        .kind = kind, .bytes = bytes, .length = message->length, .block = message->block};
+    struct work_job job = *fields;
+    job.bytes = bytes;
+    job.length = message->length;
+    job.block = message->block;
     if (!work_put(transfer->work, &job)) {
         free(bytes);
         transfer_fail_memory(transfer, now_ns);
@@ -329,7 +346,7 @@ static bool on_ready(struct transfer *transfer, const struct message *message, u
 {
     if (!move(transfer->sender, SENDER_MOVING, error))
         return false;
-    return put_copy(transfer, WORK_EXISTING, message, now_ns) ||
+    return put_copy(transfer, &(struct work_job){.kind = WORK_EXISTING}, message, now_ns) ||
            error_set(error, ERROR_MEMORY, "out of memory for the names that exist");
 }
 
@@ -344,8 +361,29 @@ static bool on_answer(struct transfer *transfer, const struct message *message, 
         return error_set(error, ERROR_PROTOCOL, "the peer answered what was not offered");
     sender->answers++;
     sender->source_waits = false;
-    return put_copy(transfer, WORK_ANSWER, message, now_ns) ||
+    return put_copy(transfer, &(struct work_job){.kind = WORK_ANSWER}, message, now_ns) ||
            error_set(error, ERROR_MEMORY, "out of memory for an answer");
+}
+
+/* Hashes of what was forgotten meanwhile may still be on their way after END. */
+static bool on_hashes(struct transfer *transfer, const struct message *message, uint64_t now_ns,
+                      struct error *error)
+{
+    struct sender *sender = transfer->sender;
+    if (sender->state == SENDER_SAID_END)
+        return true;
+    if (sender->state != SENDER_MOVING || sender->answers == 0 ||
+        work_backlog(transfer->work) > ANSWERS_MAX)
+        return error_set(error, ERROR_PROTOCOL, "the peer told hashes of what was not offered");
+    sender->source_waits = false;
+    struct work_job job = {.kind = WORK_HASHES,
+                           .piece = {.offer = message->block,
+                                     .entry = message->entry,
+                                     .first = message->first,
+                                     .count = message->count,
+                                     .present = message->kept}};
+    return put_copy(transfer, &job, message, now_ns) ||
+           error_set(error, ERROR_MEMORY, "out of memory for hashes");
 }
 
 static void on_progress(struct transfer *transfer, const struct message *message)
@@ -356,6 +394,7 @@ static void on_progress(struct transfer *transfer, const struct message *message
     progress->files_skipped = message->skipped;
     progress->files_failed = message->failed;
     progress->peer_disk_wait_ns = message->disk_wait_ns;
+    progress->kept_bytes = message->kept_bytes;
 }
 
 static bool sender_message(struct transfer *transfer, const struct message *message,
@@ -368,6 +407,8 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
         return on_ready(transfer, message, now_ns, error);
     case MESSAGE_ANSWER:
         return on_answer(transfer, message, now_ns, error);
+    case MESSAGE_HASHES:
+        return on_hashes(transfer, message, now_ns, error);
     case MESSAGE_PROGRESS:
         on_progress(transfer, message);
         return true;

@@ -20,6 +20,7 @@ struct transfer_progress {
     uint64_t total_bytes, total_files; /* found so far */
     bool totals_final;
     uint64_t verified_bytes, files_done, files_skipped, files_failed;
+    uint64_t kept_bytes;           /* of the verified ones: were at the destination already */
     uint64_t deleted;              /* of any type */
     uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
     uint64_t disk_wait_ns;         /* time the local disk held things up */

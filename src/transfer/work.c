@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "transfer/seam.h"
 #include "tree/pack.h"
 
 #define RING_SIZE (256u * 1024u)
+#define HASH_SIZE 32u
+#define WORK_TURN 3 /* jobs between two pieces of a sink's other work */
 #define REPORT_TAIL_MAX (REQUEST_PATH_LIMIT + 1 + sizeof((struct error *)0)->text)
 
 struct flip {
@@ -31,6 +34,7 @@ struct work {
     void *open_context;
     uint8_t *empty[WORK_BUFFERS_MAX];
     unsigned empty_count;
+    unsigned turn;
     struct flip flip_disk;
     void (*wake_network)(void *);
     void *network_context;
@@ -69,14 +73,15 @@ static void close_storage(struct work *work)
 
 static void free_job_bytes(const struct work_job *job)
 {
-    if (job->kind == WORK_EXISTING || job->kind == WORK_ANSWER)
+    if (job->kind == WORK_EXISTING || job->kind == WORK_ANSWER || job->kind == WORK_HASHES)
         free(job->bytes);
 }
 
 static bool owns_bytes(const struct work_report *report)
 {
     return report->kind == WORK_OPENED ||
-           (report->kind == WORK_SINK_SAID && report->result == SINK_ANSWER);
+           (report->kind == WORK_SINK_SAID &&
+            (report->result == SINK_ANSWER || report->result == SINK_HASHES));
 }
 
 /* What still lies in the rings when nobody will read it any more. */
@@ -214,6 +219,17 @@ static void put_report(struct work *work, const struct work_report *fields, cons
     work->reported = true;
 }
 
+/* NULL, and that is remembered, without memory. */
+static uint8_t *copy_of(struct work *work, const uint8_t *bytes, size_t size)
+{
+    uint8_t *copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL)
+        atomic_store(&work->memory_gone, true);
+    else if (size > 0)
+        memcpy(copy, bytes, size);
+    return copy;
+}
+
 static void emit(void *context, const struct sink_report *said)
 {
     struct work *work = context;
@@ -226,15 +242,20 @@ static void emit(void *context, const struct sink_report *said)
                                  .files = said->files,
                                  .failures = said->failures};
     memcpy(report.hash, said->hash, sizeof report.hash);
-    if (said->kind == SINK_ANSWER) {
-        report.bytes = malloc(said->length > 0 ? said->length : 1);
-        if (report.bytes == NULL) {
-            atomic_store(&work->memory_gone, true);
-            return;
-        }
-        if (said->length > 0)
-            memcpy(report.bytes, said->bytes, said->length);
+    if (said->kind == SINK_ANSWER)
+        report.bytes = copy_of(work, said->bytes, said->length);
+    if (said->kind == SINK_HASHES) {
+        const struct hash_piece *piece = &said->piece;
+        report.block = piece->offer;
+        report.entry = piece->entry;
+        report.first = piece->first;
+        report.count = piece->count;
+        report.kept = piece->present;
+        report.length = HASH_SIZE * (uint32_t)bits_set(piece->present);
+        report.bytes = copy_of(work, piece->hashes, report.length);
     }
+    if (owns_bytes(&report) && report.bytes == NULL)
+        return;
     put_report(work, &report, said->path, said->error.kind != ERROR_NONE ? &said->error : NULL);
 }
 
@@ -300,6 +321,19 @@ static void do_answer(struct work *work, const struct work_job *job)
     put_report(work, &(struct work_report){.kind = WORK_ANSWER_BAD}, NULL, &error);
 }
 
+static void do_hashes(struct work *work, const struct work_job *job)
+{
+    struct error error = {0};
+    struct hash_piece piece = job->piece;
+    piece.hashes = job->bytes;
+    work->waiting = false;
+    const struct source_ops *ops = work->storage.source_ops;
+    if (work->opened && ops->hashes != NULL && ops->hashes(work->storage.source, &piece, &error))
+        return;
+    error_set(&error, ERROR_PROTOCOL, "the peer told hashes that nobody asked for");
+    put_report(work, &(struct work_report){.kind = WORK_ANSWER_BAD}, NULL, &error);
+}
+
 static void do_job(struct work *work, const struct work_job *job)
 {
     switch (job->kind) {
@@ -318,6 +352,9 @@ static void do_job(struct work *work, const struct work_job *job)
         break;
     case WORK_ANSWER:
         do_answer(work, job);
+        break;
+    case WORK_HASHES:
+        do_hashes(work, job);
         break;
     case WORK_SINK:
         do_sink(work, &job->sink);
@@ -344,6 +381,10 @@ static void step_source(struct work *work)
                                  .block = item.block,
                                  .entry_block = item.entry_block,
                                  .length = item.length,
+                                 .entry = item.entry,
+                                 .first = item.first,
+                                 .count = item.count,
+                                 .kept = item.kept,
                                  .file_id = item.file_id,
                                  .size = item.size,
                                  .blocks = item.blocks,
@@ -358,6 +399,8 @@ static void step_source(struct work *work)
     }
     work->waiting = result == SOURCE_WAIT;
     work->exhausted = result == SOURCE_END || result == SOURCE_FAILED;
+    if (result == SOURCE_AGAIN)
+        return;
     bool speaks = result == SOURCE_WITHDRAW || result == SOURCE_PROBLEM || result == SOURCE_NOTE ||
                   result == SOURCE_FAILED;
     put_report(work, &report, item.path, speaks ? &item.error : NULL);
@@ -366,6 +409,18 @@ static void step_source(struct work *work)
 static bool source_can_run(const struct work *work)
 {
     return work->started && !work->exhausted && !work->waiting && work->empty_count > 0;
+}
+
+/* What a sink has to do besides jobs goes on while none is there, and now and then among them, so
+ * that neither waits for the whole of the other. */
+static bool step_sink(struct work *work, bool has_job)
+{
+    const struct sink_ops *ops = work->storage.sink_ops;
+    if (!work->opened || work->storage.sink == NULL || ops->work == NULL ||
+        (has_job && ++work->turn % WORK_TURN != 0) ||
+        atomic_load_explicit(&work->hurry, memory_order_relaxed))
+        return false;
+    return ops->work(work->storage.sink, &work->hurry, emit, work);
 }
 
 /* Moves reports that wait. When some have to stay, the network side is asked to wake us: the flag
@@ -390,7 +445,9 @@ enum work_result work_step(struct work *work)
         return WORK_ENDED;
     size_t size;
     const struct work_job *job = ring_peek(work->down.ring, &size);
-    if (job != NULL) {
+    if (step_sink(work, job != NULL)) {
+        /* the job's turn comes next */
+    } else if (job != NULL) {
         do_job(work, job);
         ring_release(work->down.ring);
     } else if (source_can_run(work)) {

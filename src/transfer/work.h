@@ -59,18 +59,20 @@ enum work_job_kind {
     WORK_OPEN,     /* request: open the storage, and the sink on its destination */
     WORK_EXISTING, /* bytes, length: READY's bitmap, for the source; it starts */
     WORK_BUFFER,   /* bytes: BLOCK_SIZE of memory for the source to fill */
-    WORK_ANSWER,   /* block, bytes, length: verdicts for the source */
+    WORK_ANSWER,   /* block, bytes, length: an answer for the source */
+    WORK_HASHES,   /* piece, its hashes in `bytes`: for the source */
     WORK_SINK,     /* sink: a job for the sink, its error in `error` */
     WORK_CLOSE     /* close the storage and end */
 };
 
-/* `bytes` of EXISTING and ANSWER come from malloc and are freed by the disk side. */
+/* `bytes` of EXISTING, ANSWER and HASHES come from malloc and are freed by the disk side. */
 struct work_job {
     enum work_job_kind kind;
     const struct transfer_request *request; /* borrowed until the work has ended */
     uint8_t *bytes;
     size_t length;
     uint32_t block;
+    struct hash_piece piece;
     struct sink_job sink;
 };
 
@@ -78,10 +80,10 @@ enum work_report_kind {
     WORK_OPENED,      /* names; a sink: bytes, length: the bitmap, the network side frees it */
     WORK_OPEN_FAILED, /* error */
     WORK_SOURCE,      /* result: enum source_result and its item */
-    WORK_SINK_SAID,  /* result: enum sink_report_kind and its fields; ANSWER's bytes are from malloc
-                      */
-    WORK_ANSWER_BAD, /* error: the source refused an answer */
-    WORK_CLOSED      /* the last report */
+    WORK_SINK_SAID,   /* result: enum sink_report_kind and its fields; ANSWER's bytes and those of
+                         HASHES (the piece's hashes) are from malloc */
+    WORK_ANSWER_BAD,  /* error: the source refused an answer or hashes */
+    WORK_CLOSED       /* the last report */
 };
 
 struct work_report {
@@ -89,6 +91,8 @@ struct work_report {
     int result;
     bool packed, totals_final, has_entry_block;
     uint32_t block, entry_block, length;
+    uint32_t entry, first, count;
+    uint64_t kept; /* SOURCE_KEEP, and what a piece of SINK_HASHES has present */
     uint8_t *bytes;
     const struct transfer_request *names;
     uint64_t file_id, size, blocks, files, failures, total_files, total_bytes;

@@ -88,7 +88,7 @@ static void write_tail(struct pack_writer *pack, const struct entry *entry)
     struct writer *writer = &pack->writer;
     if (entry->kind == ENTRY_LINK)
         write_sized(writer, entry->target, entry->target_size);
-    if (entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE)
+    if (entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE || entry->kind == ENTRY_SAME)
         write_varint(writer, entry->size);
     if (entry->kind == ENTRY_LARGE && pack->form == PACK_DELIVERY) {
         write_varint(writer, entry->id);
@@ -205,8 +205,8 @@ static bool read_file(struct pack_reader *pack, struct entry *entry)
     entry->size = read_varint(reader);
     if (reader->failed || entry->size > PACK_FILE_MAX)
         return false;
-    if (pack->form == PACK_OFFER)
-        return true;
+    if (pack->form == PACK_OFFER || entry->kind == ENTRY_SAME)
+        return pack->form != PACK_OFFER || entry->kind != ENTRY_SAME;
     entry->hash = read_bytes(reader, PACK_HASH_SIZE);
     entry->bytes = read_bytes(reader, (size_t)entry->size);
     return !reader->failed;
@@ -246,7 +246,7 @@ enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct
     memset(entry, 0, sizeof *entry);
     uint8_t kind = read_u8(reader);
     uint64_t name = read_varint(reader);
-    if (kind < ENTRY_DIRECTORY || kind > ENTRY_LARGE)
+    if (kind < ENTRY_DIRECTORY || kind > ENTRY_SAME)
         return invalid(pack, error, "has an unknown kind");
     if (!read_path(pack))
         return invalid(pack, error, "has a path that is not allowed");
@@ -266,7 +266,7 @@ enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct
     entry->mode = (uint32_t)mode;
     entry->mtime_ns = (uint32_t)nanoseconds;
     bool valid = true;
-    if (kind == ENTRY_FILE)
+    if (kind == ENTRY_FILE || kind == ENTRY_SAME)
         valid = read_file(pack, entry);
     else if (kind == ENTRY_LINK)
         valid = read_link(pack, entry);

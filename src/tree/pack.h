@@ -21,7 +21,13 @@
 
 enum pack_form { PACK_OFFER = 1, PACK_DELIVERY = 2 };
 
-enum entry_kind { ENTRY_DIRECTORY = 1, ENTRY_FILE = 2, ENTRY_LINK = 3, ENTRY_LARGE = 4 };
+enum entry_kind {
+    ENTRY_DIRECTORY = 1,
+    ENTRY_FILE = 2,
+    ENTRY_LINK = 3,
+    ENTRY_LARGE = 4,
+    ENTRY_SAME = 5 /* deliveries only: a small file whose hash at the receiver was right */
+};
 
 struct entry {
     enum entry_kind kind;
@@ -31,7 +37,7 @@ struct entry {
     uint32_t mode; /* 12 permission bits */
     int64_t mtime_s;
     uint32_t mtime_ns;
-    uint64_t size;        /* FILE, LARGE */
+    uint64_t size;        /* FILE, SAME, LARGE */
     const uint8_t *hash;  /* FILE in a delivery: PACK_HASH_SIZE bytes */
     const uint8_t *bytes; /* FILE in a delivery: `size` of them */
     const char *target;   /* LINK; not ended by NUL */

@@ -7,7 +7,7 @@
 #include "tree/wildcard.h"
 
 #define KNOWN_FLAGS                                                                                \
-    (((TRANSFER_NAME_FILES << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE)
+    (((TRANSFER_WHOLE << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE)
 
 void transfer_request_release(struct transfer_request *request)
 {

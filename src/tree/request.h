@@ -22,6 +22,7 @@ enum transfer_flag {
     TRANSFER_DESTINATION_IS_DIRECTORY = 1u << 4, /* several sources, or it ended in '/' */
     TRANSFER_WILDCARDS = 1u << 5,                /* sources may hold * ? [...] */
     TRANSFER_NAME_FILES = 1u << 6,               /* push: every file by its name */
+    TRANSFER_WHOLE = 1u << 7,                    /* --whole: what is there is not compared */
     TRANSFER_FILTERS = 1u << 16,                 /* filter rules follow */
     TRANSFER_DELETE = 1u << 17,                  /* --delete: what did not come, at the end */
     TRANSFER_MAX_DELETE = 1u << 18               /* --max-delete: a number follows */

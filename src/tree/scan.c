@@ -54,8 +54,8 @@ bool scan_is_own_name(const char *name)
 {
     static const char prefix[] = ".petrel-";
     size_t size = sizeof prefix - 1;
-    return strncmp(name, prefix, size) == 0 && strlen(name) == size + 16 &&
-           strspn(name + size, "0123456789abcdef") == 16;
+    return strncmp(name, prefix, size) == 0 && strspn(name + size, "0123456789abcdef") == 16 &&
+           (name[size + 16] == '\0' || strcmp(name + size + 16, ".journal") == 0);
 }
 
 struct scan *scan_new(int root, bool follow_links)

@@ -4,8 +4,9 @@
  * ordinary size; of a huge one, a chunk at a time. Memory and open descriptors are bounded whatever
  * the tree's depth and width. Symbolic links are entries, or followed with `follow_links`, where a
  * directory that contains itself is reported and left out. Devices, pipes and sockets are reported
- * and left out; petrel's own temporary files (".petrel-" and 16 hex digits) are left out and
- * counted. What cannot be read, or vanishes meanwhile, is reported, and the walk goes on.
+ * and left out; petrel's own temporary files (".petrel-" and 16 hex digits, perhaps ".journal") are
+ * left out and counted. What cannot be read, or vanishes meanwhile, is reported, and the walk goes
+ * on.
  */
 #ifndef PETREL_TREE_SCAN_H
 #define PETREL_TREE_SCAN_H

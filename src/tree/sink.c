@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/aligned.h"
 #include "tree/sink_internal.h"
 
 uint64_t sink_clock_ns(void)
@@ -35,6 +36,29 @@ bool sink_fail_protocol(struct file_sink *sink, const char *text)
     struct error error = {0};
     error_set(&error, ERROR_PROTOCOL, "%s", text);
     return sink_fail(sink, &error);
+}
+
+bool sink_fail_memory(struct file_sink *sink)
+{
+    struct error error = {0};
+    error_set(&error, ERROR_MEMORY, "out of memory at the destination");
+    return sink_fail(sink, &error);
+}
+
+void sink_note(struct file_sink *sink, enum error_kind kind, const char *text)
+{
+    struct sink_report report = {.kind = SINK_NOTE};
+    error_set(&report.error, kind, "%s", text);
+    sink->emit(sink->context, &report);
+}
+
+void sink_file_skipped(struct file_sink *sink, const char *path, uint64_t size, const uint8_t *hash)
+{
+    sink->files_skipped++;
+    struct sink_report report = {.kind = SINK_FILE_SKIPPED, .path = path, .size = size};
+    if (hash != NULL)
+        memcpy(report.hash, hash, sizeof report.hash);
+    sink->emit(sink->context, &report);
 }
 
 void sink_file_failed(struct file_sink *sink, const char *path, bool is_file,
@@ -90,6 +114,12 @@ void sink_verified(struct file_sink *sink, uint64_t size)
     sink->emit(sink->context, &report);
 }
 
+void sink_kept(struct file_sink *sink, uint64_t size)
+{
+    struct sink_report report = {.kind = SINK_KEPT, .size = size};
+    sink->emit(sink->context, &report);
+}
+
 void sink_give_back(struct file_sink *sink, uint8_t *bytes)
 {
     struct sink_report report = {.kind = SINK_BUFFER_FREE, .bytes = bytes};
@@ -121,6 +151,19 @@ static void lock_root(struct file_sink *sink)
     sink->salt |= 1;
 }
 
+/* A file that is not there may be half there: then it is offered, as if it were. */
+static bool was_begun(struct file_sink *sink, size_t name)
+{
+    const char *prefix = sink->place.prefixes[name];
+    struct stat status;
+    char journal[TEMP_NAME_SIZE];
+    if (sink->place.root < 0 || prefix[0] == '\0' || sink->place.is_directory[name] ||
+        (sink->flags & TRANSFER_WHOLE) != 0)
+        return false;
+    sink_journal_name(sink_large_temp_of(prefix), journal);
+    return fstatat(sink->place.root, journal, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static bool sink_open(void *context, const struct transfer_request *request,
                       uint8_t *existing_bitmap, size_t bitmap_size, struct error *error)
 {
@@ -137,7 +180,7 @@ static bool sink_open(void *context, const struct transfer_request *request,
     if ((sink->flags & TRANSFER_DRY_RUN) == 0)
         lock_root(sink);
     for (size_t i = 0; i < sink->place.count; i++) {
-        if (sink->place.existed[i])
+        if (sink->place.existed[i] || was_begun(sink, i))
             existing_bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
     }
     return true;
@@ -154,6 +197,7 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
         sink_fail_protocol(sink, "the sender ended before its files were whole");
         return;
     }
+    sink->end_waits = false;
     batch_flush(sink);
     if (sink->files_done + sink->files_skipped + sink->files_failed != job->files) {
         sink_fail_protocol(sink, "other files came than the sender counted");
@@ -186,6 +230,19 @@ static void take_block(struct file_sink *sink, const struct sink_job *job)
     sink_give_back(sink, job->bytes);
 }
 
+/* After every piece of work: what has waited long enough is done. */
+static void tidy(struct file_sink *sink)
+{
+    if (batch_is_due(sink) && !sink->has_failed && !sink_is_stopped(sink))
+        batch_flush(sink);
+    large_flush_journals(sink, false);
+    if (sink->has_failed) { /* buffers kept for their entries go home */
+        for (size_t i = 0; i < sink->orphan_count; i++)
+            sink_give_back(sink, sink->orphans[i].bytes);
+        sink->orphan_count = 0;
+    }
+}
+
 static void sink_accept(void *context, const struct sink_job *job, sink_emit *emit,
                         void *emit_context)
 {
@@ -208,17 +265,45 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
     case SINK_WITHDRAW:
         large_withdraw(sink, job->file_id, &job->error);
         break;
+    case SINK_KEEP:
+        keep_blocks(sink, job);
+        break;
+    case SINK_FORGET:
+        holding_forget(sink, job->block, job->entry);
+        break;
     case SINK_END:
-        finish(sink, job);
+        sink->end = *job;
+        sink->end_waits = keep_is_pending(sink);
+        if (!sink->end_waits)
+            finish(sink, job);
         break;
     }
-    if (batch_is_due(sink) && !sink->has_failed && !sink_is_stopped(sink))
-        batch_flush(sink);
-    if (sink->has_failed) { /* buffers kept for their entries go home */
-        for (size_t i = 0; i < sink->orphan_count; i++)
-            sink_give_back(sink, sink->orphans[i].bytes);
-        sink->orphan_count = 0;
-    }
+    tidy(sink);
+}
+
+/* Answers come first: they are what the sender waits for. */
+static bool work_once(struct file_sink *sink)
+{
+    sink->turn = !sink->turn;
+    return offer_work(sink) || (sink->turn && keep_work(sink)) || holding_work(sink) ||
+           keep_work(sink);
+}
+
+static bool sink_work(void *context, const atomic_bool *stop, sink_emit *emit, void *emit_context)
+{
+    struct file_sink *sink = context;
+    sink->emit = emit;
+    sink->context = emit_context;
+    sink->stop = stop;
+    if (sink->has_failed || !sink->is_open || sink->has_ended)
+        return false;
+    bool worked = work_once(sink);
+    if (!worked)
+        large_flush_journals(sink, true); /* nothing else to do: why wait */
+    if (worked && sink->end_waits && !sink->has_failed && !keep_is_pending(sink))
+        finish(sink, &sink->end);
+    tidy(sink);
+    return worked;
 }
 
 static void ignore_report(void *context, const struct sink_report *report)
@@ -232,6 +317,7 @@ static void sink_close(void *context)
     struct file_sink *sink = context;
     sink->emit = ignore_report; /* nobody listens any more */
     large_discard_all(sink);
+    offer_discard_all(sink);
     batch_discard(sink);
     if (sink->is_open && !sink->has_ended)
         directory_finish(sink);
@@ -241,11 +327,13 @@ static void sink_close(void *context)
     place_close(&sink->place);
     filter_release(&sink->filter);
     free(sink->admitted);
+    aligned_free(sink->block);
     free(sink);
 }
 
 const struct sink_ops file_sink_ops = {
     .open = sink_open,
     .accept = sink_accept,
+    .work = sink_work,
     .close = sink_close,
 };

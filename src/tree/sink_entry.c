@@ -43,6 +43,8 @@ static bool small_file(struct file_sink *sink, const struct entry *entry, uint64
                        bool *is_new, struct error *error)
 {
     int parent = -1;
+    if (large_is_writing(sink, sink->path))
+        return error_set(error, ERROR_EXISTS, "two files with this path came at once");
     int fd = sink_create_temp(sink, sink->path, temp, O_WRONLY, &parent, error);
     if (fd < 0)
         return false;
@@ -126,6 +128,30 @@ static void deliver_small(struct file_sink *sink, const struct entry *entry)
         sink_verified(sink, entry->size);
 }
 
+/* What is there has the right bytes: it was read and hashed for the answer. */
+static void deliver_same(struct file_sink *sink, const struct entry *entry)
+{
+    struct error error = {0};
+    struct stat status;
+    int parent = sink_parent(sink, sink->path, false);
+    int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    int fd = parent < 0 ? -1 : openat(parent, beneath_leaf(sink->path), flags);
+    bool done = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+                (uint64_t)status.st_size == entry->size;
+    if (!done)
+        error_set(&error, ERROR_CHANGED,
+                  "was changed at the destination while it was compared; copy it again");
+    else if (!entry_is_there(&status, entry) ||
+             (status.st_mode & 07777) != (entry->mode & FILE_MODE))
+        done = sink_set_attributes(sink, fd, entry->mode, entry->mtime_s, entry->mtime_ns, &error);
+    if (fd >= 0)
+        close(fd);
+    if (done)
+        sink_file_skipped(sink, sink->path, entry->size, NULL);
+    else
+        sink_file_failed(sink, sink->path, true, &error);
+}
+
 static void deliver(struct file_sink *sink, const struct entry *entry)
 {
     if (!sink_set_path(sink, entry))
@@ -134,112 +160,20 @@ static void deliver(struct file_sink *sink, const struct entry *entry)
         directory_entry(sink, entry);
     else if (entry->kind == ENTRY_LARGE)
         large_entry(sink, entry);
+    else if (entry->kind == ENTRY_SAME)
+        deliver_same(sink, entry);
     else
         deliver_small(sink, entry);
 }
 
-/* ---- offers ---- */
-
-/* A file that is skipped still gets the mode it has at the source, as the rest does. */
-static void adjust_mode(int parent, const char *leaf, const struct stat *found, uint32_t mode)
+bool entry_is_there(const struct stat *status, const struct entry *entry)
 {
-    if ((found->st_mode & 07777) == (mode & FILE_MODE))
-        return;
-    int fd = openat(parent, leaf, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &status) == 0 && status.st_ino == found->st_ino && S_ISREG(status.st_mode) &&
-        fchmod(fd, mode & FILE_MODE) != 0)
-        errno = 0; /* another's file: the bytes are right, which is what was asked */
-    close(fd);
-}
-
-static bool is_same_link(struct file_sink *sink, const struct entry *entry)
-{
-    char target[PACK_PATH_MAX + 1];
-    int parent = sink_parent(sink, sink->path, false);
-    ssize_t size =
-        parent < 0 ? -1 : readlinkat(parent, beneath_leaf(sink->path), target, sizeof target);
-    return size >= 0 && (size_t)size == entry->target_size &&
-           memcmp(target, entry->target, entry->target_size) == 0;
-}
-
-static bool is_same(struct file_sink *sink, const struct entry *entry)
-{
-    bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
-    if (!is_file || (sink->flags & TRANSFER_QUICK_CHECK) == 0)
-        return false;
-    int parent = sink_parent(sink, sink->path, false);
-    struct stat status;
-    const char *leaf = beneath_leaf(sink->path);
-    if (parent < 0 || fstatat(parent, leaf, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return false;
-    bool same = S_ISREG(status.st_mode) && (uint64_t)status.st_size == entry->size &&
-                status.st_mtim.tv_sec == entry->mtime_s &&
-                status.st_mtim.tv_nsec == (long)entry->mtime_ns;
-    if (same && (sink->flags & TRANSFER_DRY_RUN) == 0)
-        adjust_mode(parent, leaf, &status, entry->mode);
-    return same;
-}
-
-static enum answer_verdict answer(struct file_sink *sink, const struct entry *entry)
-{
-    static const uint8_t no_hash[TREE_HASH_SIZE];
-    bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
-    if (is_same(sink, entry)) {
-        struct sink_report report = {
-            .kind = SINK_FILE_SKIPPED, .path = sink->path, .size = entry->size};
-        sink->files_skipped++;
-        sink->emit(sink->context, &report);
-        return ANSWER_SKIP;
-    }
-    if (entry->kind == ENTRY_LINK)
-        return is_same_link(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
-    if (is_file && (sink->flags & TRANSFER_DRY_RUN) != 0)
-        sink_file_done(sink, sink->path, entry->size, no_hash);
-    return ANSWER_SEND;
+    return S_ISREG(status->st_mode) && (uint64_t)status->st_size == entry->size &&
+           status->st_mtim.tv_sec == entry->mtime_s &&
+           status->st_mtim.tv_nsec == (long)entry->mtime_ns;
 }
 
 /* ---- blocks ---- */
-
-static bool grow(uint8_t **verdicts, size_t *capacity)
-{
-    size_t wanted = *capacity == 0 ? 1024 : *capacity * 2;
-    uint8_t *larger = realloc(*verdicts, wanted);
-    if (larger == NULL)
-        return false;
-    *verdicts = larger;
-    *capacity = wanted;
-    return true;
-}
-
-static void take_offer(struct file_sink *sink, struct pack_reader *reader, uint32_t block)
-{
-    uint8_t *verdicts = NULL;
-    size_t count = 0, capacity = 0;
-    struct entry entry;
-    struct error error = {0};
-    enum pack_result result;
-    while ((result = pack_next(reader, &entry, &error)) == PACK_ENTRY && !sink->has_failed) {
-        if (count == capacity && !grow(&verdicts, &capacity)) {
-            error_set(&error, ERROR_MEMORY, "no memory for an answer");
-            result = PACK_INVALID;
-            break;
-        }
-        if (!sink_set_path(sink, &entry))
-            break;
-        verdicts[count++] = (uint8_t)answer(sink, &entry);
-    }
-    if (result == PACK_INVALID)
-        sink_fail(sink, &error);
-    if (!sink->has_failed) {
-        struct sink_report report = {
-            .kind = SINK_ANSWER, .block = block, .bytes = verdicts, .length = (uint32_t)count};
-        sink->emit(sink->context, &report);
-    }
-    free(verdicts);
-}
 
 static void take_delivery(struct file_sink *sink, struct pack_reader *reader)
 {
@@ -264,7 +198,7 @@ void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, ui
     if (!pack_open(&reader, bytes, length, sink->place.count, &error))
         sink_fail(sink, &error);
     else if (reader.form == PACK_OFFER)
-        take_offer(sink, &reader, block);
+        offer_take(sink, bytes, length, block);
     else
         take_delivery(sink, &reader);
 }

@@ -3,7 +3,11 @@
  *   sink.c            jobs, counts, reports, the end
  *   sink_place.c      where the destination is and what lands where
  *   sink_path.c       paths of entries, open directories, temporary names
- *   sink_entry.c      packed blocks: offers, small files, links, entries of large files
+ *   sink_entry.c      packed blocks: small files, links, entries of large files
+ *   sink_offer.c      offers: what is there already is looked at, piece by piece, and answered
+ *   sink_hold.c       of an offered large file: what is there, hashed and told in pieces
+ *   sink_keep.c       blocks that need not come: taken from what is there
+ *   sink_half.c       half-written files with their journals
  *   sink_large.c      large files from their content blocks
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
@@ -18,11 +22,12 @@
 #include "base/block.h"
 #include "base/range_set.h"
 #include "crypto/tree_hash.h"
+#include "tree/journal.h"
 #include "tree/pack.h"
 #include "tree/sink.h"
 
 #define SINK_PATH_MAX (2 * PACK_PATH_MAX) /* a top-level name and a path below it */
-#define TEMP_NAME_SIZE 32                 /* ".petrel-", 16 digits, NUL */
+#define TEMP_NAME_SIZE 40                 /* ".petrel-", 16 digits, perhaps ".journal", NUL */
 #define DIRECTORIES_OPEN 32
 #define LARGE_OPEN 64     /* large files open at once */
 #define LARGE_LIMIT 16384 /* large files begun and unfinished */
@@ -31,7 +36,11 @@
 #define BATCH_FILES 4096  /* the limits of a batch: files, bytes, time */
 #define BATCH_BYTES (64u << 20)
 #define BATCH_NS UINT64_C(1000000000)
-#define BATCH_FILE_MAX (16u << 20) /* larger files are synced alone */
+#define BATCH_FILE_MAX (16u << 20) /* larger files are synced alone, and have a journal */
+#define JOURNALS_OPEN 256          /* files with a journal at once; further ones have none */
+#define HOLDINGS_OPEN 64           /* offered large files that are being told of */
+#define TOLD_LIMIT 4096u           /* blocks told of and not yet decided on */
+#define OFFERS_LIMIT (8u << 20)    /* bytes of offers that are being answered */
 
 /* Where the names land: name i is prefixes[i] below root ("" is root itself). */
 struct place {
@@ -64,20 +73,73 @@ struct batch {
     uint64_t bytes, since_ns;
 };
 
+/* A file that is being written, or was by an earlier run, and its journal; fd is for reading. */
+struct half {
+    int fd; /* -1: there is none */
+    struct journal *journal;
+};
+
+/* A piece of hashes as it was told, and which of its blocks are in the half-written file (the
+ * others are in the old one). `kept` is set when the sender has decided. */
+struct told {
+    struct told *next;
+    uint32_t first, count;
+    uint64_t present, in_half, kept;
+    uint8_t hashes[HASH_PIECE_BLOCKS][TREE_HASH_SIZE];
+};
+
+/* What the destination holds of an offered large file. */
+struct holding {
+    struct holding *next;
+    uint32_t offer, entry;
+    uint64_t key; /* sink_large_temp_of its path */
+    char *path;
+    uint64_t size;
+    uint32_t count, at, limit; /* blocks; the next to look at; behind the last that can be there */
+    bool ended;                /* everything is told */
+    struct half half;
+    int old; /* the file under the final name, -1 */
+    struct stat old_status;
+    struct told *building;    /* the piece in hand */
+    struct told *told, *last; /* not decided yet */
+    struct large_file *file;  /* once its entry came */
+};
+
+/* An offer that is being answered, and then told of. */
+struct asked {
+    struct asked *next;
+    uint32_t block;
+    size_t size;
+    bool answered;
+    struct pack_reader reader;
+    uint32_t count; /* verdicts so far */
+    uint8_t *verdicts, *hashes;
+    size_t verdict_capacity, hash_count, hash_capacity;
+    uint8_t bytes[];
+};
+
 struct large_file {
     uint64_t id, size, temp;
+    uint64_t key; /* sink_large_temp_of its path: temp, unless somebody else writes under that */
     uint32_t first, count, seen; /* blocks */
     char *path;
     uint32_t mode;
     int64_t mtime_s;
     uint32_t mtime_ns;
     int fd; /* -1 while closed */
-    bool made, direct, is_new;
+    bool made, reserved, direct, is_new;
     ino_t inode;
     uint64_t used;
     struct tree_hash *hash;
     bool has_result;
     uint8_t result[TREE_HASH_SIZE]; /* what the sender says */
+    struct journal *journal;        /* NULL: none */
+    struct holding *holding;        /* what was here before, NULL */
+    uint32_t prefix, prefix_done;   /* blocks from the first on that are as in the old file, and how
+                                       many of them are copied; none need be if that is all */
+    bool differs;                   /* something else is in the file: the prefix has to be copied */
+    bool no_clone;                  /* the file system shares no blocks */
+    struct told *copies, *last_copy; /* decided on, with blocks to copy from the old file */
 };
 
 struct orphan {
@@ -111,6 +173,14 @@ struct file_sink {
     struct open_directory directories[DIRECTORIES_OPEN];
     uint64_t clock; /* counts uses, for the least recently used */
     struct batch batch;
+    struct asked *asked; /* oldest first */
+    size_t asked_bytes;
+    struct holding *holdings;
+    size_t holding_count, told_blocks, journal_count;
+    uint8_t *block; /* BLOCK_SIZE, for reading what is here; NULL until needed */
+    bool turn;      /* reading for the sender, or copying */
+    bool end_waits; /* END has come, files are still being copied here */
+    struct sink_job end;
     struct large_file **large; /* ascending by first block */
     size_t large_count, large_capacity, large_open;
     struct orphan *orphans;
@@ -128,6 +198,7 @@ struct file_sink {
 /* sink.c */
 /* The transfer cannot go on. Returns false. */
 bool sink_fail(struct file_sink *sink, const struct error *error);
+bool sink_fail_memory(struct file_sink *sink);
 bool sink_fail_protocol(struct file_sink *sink, const char *text);
 /* One file, link or directory is not there. */
 void sink_file_failed(struct file_sink *sink, const char *path, bool is_file,
@@ -137,6 +208,10 @@ void sink_lost(struct file_sink *sink, enum loss loss);
 /* Whether a failed call means that the file system has no such thing, not that something broke. */
 bool sink_cannot_hold(int os_errno);
 void sink_verified(struct file_sink *sink, uint64_t size);
+void sink_kept(struct file_sink *sink, uint64_t size);
+void sink_note(struct file_sink *sink, enum error_kind kind, const char *text);
+void sink_file_skipped(struct file_sink *sink, const char *path, uint64_t size,
+                       const uint8_t *hash);
 void sink_give_back(struct file_sink *sink, uint8_t *bytes);
 uint64_t sink_clock_ns(void);
 
@@ -154,8 +229,11 @@ int sink_directory(struct file_sink *sink, const char *path, size_t size, bool m
 int sink_parent(struct file_sink *sink, const char *path, bool make);
 void sink_forget_directories(struct file_sink *sink);
 uint64_t sink_temp_of(const struct file_sink *sink, const char *path);
+/* The same in every run: the journal keeps two of them apart. */
+uint64_t sink_large_temp_of(const char *path);
 void sink_temp_name(uint64_t temp, char name[TEMP_NAME_SIZE]);
-/* Makes room for a new temporary file of `path`: removes a predecessor's. */
+void sink_journal_name(uint64_t temp, char name[TEMP_NAME_SIZE]);
+/* Makes room for a new temporary file of `path`: removes a predecessor's, with its journal. */
 bool sink_clear_temp(struct file_sink *sink, int parent, const char *path, uint64_t temp,
                      struct error *error);
 /* Creates the temporary file of `path` for writing; *parent is the directory it is in. -1 and an
@@ -179,13 +257,83 @@ static inline bool sink_is_stopped(const struct file_sink *sink)
 /* sink_entry.c */
 void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, uint32_t block);
 
+/* sink_offer.c */
+void offer_take(struct file_sink *sink, const uint8_t *bytes, size_t length, uint32_t block);
+/* One entry, or what belongs to the answer. False when no offer waits for its answer. */
+bool offer_work(struct file_sink *sink);
+/* The next large file to tell of; false when there is none now. */
+bool offer_next_holding(struct file_sink *sink);
+bool offer_cancel(struct file_sink *sink, uint32_t block, uint32_t entry);
+void offer_discard_all(struct file_sink *sink);
+/* Reads a whole small file of `size` bytes into sink->block. */
+bool offer_read(struct file_sink *sink, int fd, uint64_t size);
+
+/* sink_hold.c */
+/* Whether anything is there that an offered large file may have blocks in. */
+bool holding_is_likely(struct file_sink *sink, const char *path);
+bool holding_begin(struct file_sink *sink, const struct entry *entry, uint32_t offer,
+                   uint32_t index);
+/* Reads a block. False when nothing can be told now. */
+bool holding_work(struct file_sink *sink);
+/* The holding of a file whose entry has come, or NULL. */
+void holding_join(struct file_sink *sink, struct large_file *file);
+void holding_forget(struct file_sink *sink, uint32_t offer, uint32_t entry);
+void holding_free(struct file_sink *sink, struct holding *holding);
+/* Reads block `index` of a file of `size` bytes and hashes it, from `fd` to sink->block. */
+bool holding_read(struct file_sink *sink, int fd, uint64_t size, uint32_t index,
+                  uint8_t hash[TREE_HASH_SIZE], uint32_t *length);
+
+/* sink_keep.c */
+void keep_blocks(struct file_sink *sink, const struct sink_job *job);
+/* Copies a block. False when there is none to copy. */
+bool keep_work(struct file_sink *sink);
+bool keep_is_pending(const struct file_sink *sink);
+/* All of the file was there before, under its name: nothing but its mode and time is set. True when
+ * the file is done with that way, in success or failure. */
+bool keep_finish_same(struct file_sink *sink, struct large_file *file);
+void keep_free(struct file_sink *sink, struct large_file *file);
+
+/* sink_half.c */
+/* Opens what an earlier run left of `path`. False when nothing of use is there. */
+bool half_open(struct file_sink *sink, const char *path, struct half *half);
+void half_close(struct file_sink *sink, struct half *half);
+/* The journal for a new file of that size; may change file->temp when another writes there. What
+ * was there before is removed. */
+void half_begin(struct file_sink *sink, struct large_file *file);
+/* A journal in the way of a file without one: true when it is gone, or none was there. */
+bool half_clear(struct file_sink *sink, int parent, uint64_t temp);
+/* A file that is complete may have left its journal when its run was killed. */
+void half_sweep(struct file_sink *sink, const char *path);
+/* Keeps the half-written file for a later run, or removes it. */
+void half_end(struct file_sink *sink, struct large_file *file, bool keep);
+
 /* sink_large.c */
 void large_entry(struct file_sink *sink, const struct entry *entry);
 void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length);
 void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash);
 void large_withdraw(struct file_sink *sink, uint64_t id, const struct error *error);
-bool large_holds_temp(const struct file_sink *sink, uint64_t temp);
+struct large_file *large_find(const struct file_sink *sink, uint64_t id);
+/* Makes sure that its temporary file is open for writing. */
+bool large_open(struct file_sink *sink, struct large_file *file, struct error *error);
+/* Writes a block of it, and takes what is there now as block `index` with that hash. */
+bool large_put(struct large_file *file, uint32_t index, const uint8_t *bytes, uint32_t length,
+               const uint8_t hash[TREE_HASH_SIZE], struct error *error);
+bool large_has(struct large_file *file, uint32_t index, const uint8_t hash[TREE_HASH_SIZE],
+               struct error *error);
+void large_finish_if_whole(struct file_sink *sink, struct large_file *file);
+/* The file is done with, whatever came of it. */
+void large_take_out(struct file_sink *sink, struct large_file *file);
+void large_give_up(struct file_sink *sink, struct large_file *file, const struct error *error);
+void large_flush_journals(struct file_sink *sink, bool all);
+uint32_t large_length(uint64_t size, uint32_t index); /* of a block */
+/* The hash of a block of a file of `size` bytes. */
+void large_hash(uint64_t size, uint32_t index, const uint8_t *bytes, uint32_t length,
+                uint8_t hash[TREE_HASH_SIZE]);
+bool large_is_writing(const struct file_sink *sink, const char *path);
 void large_discard_all(struct file_sink *sink);
+
+/* sink_entry.c: a regular file at `leaf` with that size and time. */
+bool entry_is_there(const struct stat *status, const struct entry *entry);
 
 /* sink_batch.c */
 /* Takes a file or link that is whole under its temporary name; file->path is copied. */

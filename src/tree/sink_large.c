@@ -38,7 +38,7 @@ static struct large_file *find_by_block(const struct file_sink *sink, uint32_t b
     return block - file->first < file->count ? file : NULL;
 }
 
-static struct large_file *find_by_id(const struct file_sink *sink, uint64_t id)
+struct large_file *large_find(const struct file_sink *sink, uint64_t id)
 {
     for (size_t i = 0; i < sink->large_count; i++) {
         if (sink->large[i]->id == id)
@@ -47,10 +47,11 @@ static struct large_file *find_by_id(const struct file_sink *sink, uint64_t id)
     return NULL;
 }
 
-bool large_holds_temp(const struct file_sink *sink, uint64_t temp)
+bool large_is_writing(const struct file_sink *sink, const char *path)
 {
+    uint64_t key = sink->large_count > 0 ? sink_large_temp_of(path) : 0;
     for (size_t i = 0; i < sink->large_count; i++) {
-        if (sink->large[i]->temp == temp && sink->large[i]->made)
+        if (sink->large[i]->key == key)
             return true;
     }
     return false;
@@ -74,8 +75,24 @@ static bool insert(struct file_sink *sink, struct large_file *file)
     return true;
 }
 
+uint32_t large_length(uint64_t size, uint32_t index)
+{
+    uint64_t left = size - (uint64_t)index * BLOCK_SIZE;
+    return left < BLOCK_SIZE ? (uint32_t)left : BLOCK_SIZE;
+}
+
+void large_hash(uint64_t size, uint32_t index, const uint8_t *bytes, uint32_t length,
+                uint8_t hash[TREE_HASH_SIZE])
+{
+    if (size <= BLOCK_SIZE)
+        tree_hash_whole(bytes, length, hash);
+    else
+        tree_hash_block(bytes, length, index, hash);
+}
+
 static void free_file(struct file_sink *sink, struct large_file *file)
 {
+    keep_free(sink, file);
     if (file->fd >= 0) {
         close(file->fd);
         sink->large_open--;
@@ -85,35 +102,32 @@ static void free_file(struct file_sink *sink, struct large_file *file)
     free(file);
 }
 
-static void take_out(struct file_sink *sink, struct large_file *file)
+void large_take_out(struct file_sink *sink, struct large_file *file)
 {
     size_t index = upper_bound(sink, file->first) - 1;
     memmove(sink->large + index, sink->large + index + 1,
             (sink->large_count - index - 1) * sizeof *sink->large);
     sink->large_count--;
-}
-
-static void remove_temp(struct file_sink *sink, const struct large_file *file)
-{
-    char name[TEMP_NAME_SIZE];
-    sink_temp_name(file->temp, name);
-    int parent = file->made ? sink_parent(sink, file->path, false) : -1;
-    if (parent >= 0)
-        unlinkat(parent, name, 0);
+    free_file(sink, file);
 }
 
 /* Gives a file up. Its blocks that are still on the way will be dropped as they come. */
-static void give_up(struct file_sink *sink, struct large_file *file, const struct error *error)
+static void give_up(struct file_sink *sink, struct large_file *file, bool keep,
+                    const struct error *error)
 {
     uint64_t added;
     if (file->seen < file->count &&
         (sink->dead.count >= DEAD_LIMIT ||
          !range_set_add(&sink->dead, file->first, (uint64_t)file->first + file->count, &added)))
         sink_fail_protocol(sink, "too many files failed");
-    remove_temp(sink, file);
+    half_end(sink, file, keep);
     sink_file_failed(sink, file->path, true, error);
-    take_out(sink, file);
-    free_file(sink, file);
+    large_take_out(sink, file);
+}
+
+void large_give_up(struct file_sink *sink, struct large_file *file, const struct error *error)
+{
+    give_up(sink, file, false, error);
 }
 
 /* ---- opening ---- */
@@ -136,8 +150,10 @@ static void close_oldest(struct file_sink *sink)
 static bool has_room(int fd, uint64_t size, struct error *error)
 {
     struct statvfs space;
-    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 &&
-        size / space.f_frsize > (uint64_t)space.f_bavail)
+    struct stat status;
+    uint64_t taken = fstat(fd, &status) == 0 ? (uint64_t)status.st_blocks * 512 : 0;
+    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 && taken < size &&
+        (size - taken) / space.f_frsize > (uint64_t)space.f_bavail)
         return error_set(error, ERROR_NO_SPACE,
                          "there is no room for its %llu bytes; make room and copy again",
                          (unsigned long long)size);
@@ -164,12 +180,14 @@ static bool reserve(int fd, uint64_t size, struct error *error)
     return has_room(fd, size, error);
 }
 
-static int open_with(struct file_sink *sink, const struct large_file *file, int flags,
+static int open_with(struct file_sink *sink, struct large_file *file, int flags,
                      struct error *error)
 {
     char name[TEMP_NAME_SIZE];
-    sink_temp_name(file->temp, name);
     int parent = -1;
+    if (!file->made)
+        half_begin(sink, file);
+    sink_temp_name(file->temp, name);
     if (!file->made)
         return sink_create_temp(sink, file->path, file->temp, flags, &parent, error);
     parent = sink_parent(sink, file->path, false);
@@ -183,14 +201,16 @@ static bool check_opened(struct large_file *file, int fd, struct error *error)
         return error_set_errno(error, errno, "its temporary file cannot be used");
     if (file->made && status.st_ino != file->inode)
         return error_set(error, ERROR_IO, "its temporary file was replaced by another");
-    if (!file->made && !reserve(fd, file->size, error))
+    if ((uint64_t)status.st_size > file->size && ftruncate(fd, (off_t)file->size) != 0)
+        return error_set_errno(error, errno, "its temporary file cannot be shortened");
+    if (!file->reserved && !reserve(fd, file->size, error))
         return false;
+    file->reserved = true;
     file->inode = status.st_ino;
     return true;
 }
 
-/* Makes sure the temporary file is open for writing. */
-static bool open_file(struct file_sink *sink, struct large_file *file, struct error *error)
+bool large_open(struct file_sink *sink, struct large_file *file, struct error *error)
 {
     file->used = ++sink->clock;
     if (file->fd >= 0)
@@ -198,7 +218,7 @@ static bool open_file(struct file_sink *sink, struct large_file *file, struct er
     if (sink->large_open >= LARGE_OPEN)
         close_oldest(sink);
     file->direct = file->size >= DIRECT_MIN;
-    int fd = open_with(sink, file, O_WRONLY, error);
+    int fd = open_with(sink, file, O_RDWR, error);
     if (fd < 0) {
         error_set_errno(error, errno, "its temporary file cannot be opened");
         return false;
@@ -235,6 +255,7 @@ static struct large_file *new_file(struct file_sink *sink, const struct entry *e
     *file = (struct large_file){.id = entry->id,
                                 .size = entry->size,
                                 .temp = sink_temp_of(sink, sink->path),
+                                .key = sink_large_temp_of(sink->path),
                                 .first = entry->first_block,
                                 .count = (uint32_t)pack_block_count(entry->size),
                                 .path = strdup(sink->path),
@@ -277,25 +298,40 @@ static void adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count
     free(mine);
 }
 
+/* Whether the file may stand where it is to be, as far as can be seen now. The file itself is made
+ * when its first block comes: perhaps all of it is there. */
+static bool may_be_there(struct file_sink *sink, const struct entry *entry, bool *is_new,
+                         struct error *error)
+{
+    int parent = sink_parent(sink, sink->path, true);
+    if (parent < 0 && (errno == ELOOP || errno == ENOTDIR))
+        return error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be");
+    if (parent < 0 && errno != EACCES)
+        return error_set_errno(error, errno, "its directory cannot be opened");
+    return parent < 0 || sink_way_is_free(sink, entry, parent, is_new, error);
+}
+
 void large_entry(struct file_sink *sink, const struct entry *entry)
 {
     if (sink->large_count >= LARGE_LIMIT || !range_is_free(sink, entry) ||
-        find_by_id(sink, entry->id) != NULL) {
+        large_find(sink, entry->id) != NULL) {
         sink_fail_protocol(sink, "a large file takes an id or blocks that another has");
         return;
     }
-    struct large_file *file = new_file(sink, entry);
     struct error error = {0};
+    bool twice = large_is_writing(sink, sink->path);
+    struct large_file *file = new_file(sink, entry);
     if (file == NULL) {
-        error_set(&error, ERROR_MEMORY, "no memory for another file");
-        sink_fail(sink, &error);
+        sink_fail_memory(sink);
         return;
     }
     uint32_t first = file->first, count = file->count;
-    int parent = sink_parent(sink, file->path, true);
-    if ((parent >= 0 && !sink_way_is_free(sink, entry, parent, &file->is_new, &error)) ||
-        !open_file(sink, file, &error))
-        give_up(sink, file, &error);
+    if (twice)
+        error_set(&error, ERROR_EXISTS, "two files with this path came at once");
+    if (twice || !may_be_there(sink, entry, &file->is_new, &error))
+        large_give_up(sink, file, &error);
+    else
+        holding_join(sink, file);
     adopt_orphans(sink, first, count);
 }
 
@@ -341,10 +377,11 @@ static bool finish_alone(struct file_sink *sink, struct large_file *file, struct
         return error_set_errno(error, errno, "cannot be synced");
     if (!batch_rename(sink, file->path, file->temp, file->is_new, error))
         return false;
-    file->made = false; /* nothing temporary is left */
+    file->made = false; /* nothing temporary is left but the journal */
     int parent = sink_parent(sink, file->path, false);
     if (parent < 0 || (fsync(parent) != 0 && errno != EBADF && errno != EINVAL))
         return error_set_errno(error, errno, "its directory cannot be synced");
+    half_end(sink, file, false);
     sink_file_done(sink, file->path, file->size, file->result);
     return true;
 }
@@ -366,13 +403,13 @@ static void wait_in_batch(struct file_sink *sink, const struct large_file *file)
 }
 
 /* When everything is there: compares, sets what belongs to it, and lets it appear. */
-static void finish_if_whole(struct file_sink *sink, struct large_file *file)
+void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
 {
-    if (file->seen < file->count || !file->has_result)
+    if (keep_finish_same(sink, file) || file->seen < file->count || !file->has_result)
         return;
     struct error error = {0};
     bool done =
-        verify(file, &error) && open_file(sink, file, &error) &&
+        verify(file, &error) && large_open(sink, file, &error) &&
         sink_set_attributes(sink, file->fd, file->mode, file->mtime_s, file->mtime_ns, &error);
     bool waits = done && file->size <= BATCH_FILE_MAX;
     if (waits)
@@ -380,11 +417,10 @@ static void finish_if_whole(struct file_sink *sink, struct large_file *file)
     else if (done)
         done = finish_alone(sink, file, &error);
     if (!done) {
-        give_up(sink, file, &error);
+        large_give_up(sink, file, &error);
         return;
     }
-    take_out(sink, file);
-    free_file(sink, file);
+    large_take_out(sink, file);
 }
 
 static void keep_orphan(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
@@ -400,22 +436,46 @@ static void keep_orphan(struct file_sink *sink, uint32_t block, uint8_t *bytes, 
         (struct orphan){.block = block, .length = length, .bytes = bytes};
 }
 
+bool large_has(struct large_file *file, uint32_t index, const uint8_t hash[TREE_HASH_SIZE],
+               struct error *error)
+{
+    if (!tree_hash_add(file->hash, index, hash))
+        return error_set(error, ERROR_VERIFY, "a block came twice and differs");
+    if (file->journal != NULL)
+        journal_add(file->journal, index, hash, sink_clock_ns());
+    file->seen++;
+    return true;
+}
+
+bool large_put(struct large_file *file, uint32_t index, const uint8_t *bytes, uint32_t length,
+               const uint8_t hash[TREE_HASH_SIZE], struct error *error)
+{
+    if (!write_block(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
+        return error_set_errno(error, errno, "cannot be written");
+    return large_has(file, index, hash, error);
+}
+
+void large_flush_journals(struct file_sink *sink, bool all)
+{
+    uint64_t now_ns = sink->journal_count > 0 ? sink_clock_ns() : 0;
+    for (size_t i = 0; i < sink->large_count && sink->journal_count > 0; i++) {
+        struct journal *journal = sink->large[i]->journal;
+        if (journal != NULL && (all || journal_is_due(journal, now_ns)))
+            journal_flush(journal);
+    }
+}
+
+/* Hashes what was handed to the system, after it was handed over. */
 static bool take_content(struct file_sink *sink, struct large_file *file, uint32_t index,
                          const uint8_t *bytes, uint32_t length, struct error *error)
 {
-    uint64_t offset = (uint64_t)index * BLOCK_SIZE;
-    if (!open_file(sink, file, error))
-        return false;
-    if (!write_block(file, bytes, length, offset))
-        return error_set_errno(error, errno, "cannot be written");
     uint8_t hash[TREE_HASH_SIZE];
-    if (file->count == 1)
-        tree_hash_whole(bytes, length, hash);
-    else
-        tree_hash_block(bytes, length, index, hash);
-    if (!tree_hash_add(file->hash, index, hash))
-        return error_set(error, ERROR_VERIFY, "a block came twice and differs");
-    return true;
+    if (!large_open(sink, file, error))
+        return false;
+    if (!write_block(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
+        return error_set_errno(error, errno, "cannot be written");
+    large_hash(file->size, index, bytes, length, hash);
+    return large_has(file, index, hash, error);
 }
 
 void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
@@ -431,27 +491,26 @@ void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_
         return;
     }
     uint32_t index = block - file->first;
-    uint64_t left = file->size - (uint64_t)index * BLOCK_SIZE;
     struct error error = {0};
-    if (length != (left < BLOCK_SIZE ? left : BLOCK_SIZE)) {
+    if (length != large_length(file->size, index)) {
         sink_give_back(sink, bytes);
         sink_fail_protocol(sink, "a content block has another length than its entry says");
         return;
     }
     bool taken = take_content(sink, file, index, bytes, length, &error);
     sink_give_back(sink, bytes);
-    file->seen++;
     if (!taken) {
-        give_up(sink, file, &error);
+        file->seen++; /* of what may still come */
+        large_give_up(sink, file, &error);
         return;
     }
     sink_verified(sink, length);
-    finish_if_whole(sink, file);
+    large_finish_if_whole(sink, file);
 }
 
 void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash)
 {
-    struct large_file *file = find_by_id(sink, id);
+    struct large_file *file = large_find(sink, id);
     if (file == NULL) /* given up already, and said so */
         return;
     if (size != file->size || file->has_result) {
@@ -460,23 +519,25 @@ void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const ui
     }
     memcpy(file->result, hash, sizeof file->result);
     file->has_result = true;
-    finish_if_whole(sink, file);
+    large_finish_if_whole(sink, file);
 }
 
 void large_withdraw(struct file_sink *sink, uint64_t id, const struct error *error)
 {
-    struct large_file *file = find_by_id(sink, id);
+    struct large_file *file = large_find(sink, id);
     if (file != NULL)
-        give_up(sink, file, error);
+        give_up(sink, file, true, error);
 }
 
 void large_discard_all(struct file_sink *sink)
 {
     while (sink->large_count > 0) {
         struct large_file *file = sink->large[--sink->large_count];
-        remove_temp(sink, file);
+        half_end(sink, file, true);
         free_file(sink, file);
     }
+    while (sink->holdings != NULL)
+        holding_free(sink, sink->holdings);
     free(sink->large);
     free(sink->orphans);
     range_set_release(&sink->dead);

@@ -32,9 +32,8 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
     bool is_root = entry->path_size == 0;
     bool is_directory = entry->kind == ENTRY_DIRECTORY;
     struct error error = {0};
-    if (place->is_directory[entry->name]
-            ? is_root && !is_directory
-            : !is_root || (entry->kind != ENTRY_FILE && entry->kind != ENTRY_LARGE)) {
+    if (place->is_directory[entry->name] ? is_root && !is_directory
+                                         : !is_root || is_directory || entry->kind == ENTRY_LINK) {
         error_set(&error, ERROR_REFUSED,
                   "the peer sent something else under a name than it had announced");
         return sink_fail(sink, &error);
@@ -130,6 +129,14 @@ int sink_parent(struct file_sink *sink, const char *path, bool make)
 
 /* ---- temporary files ---- */
 
+static uint64_t temp_of_hash(const uint8_t hash[TREE_HASH_SIZE])
+{
+    uint64_t temp = 0;
+    for (size_t i = 0; i < 8; i++)
+        temp = temp << 8 | hash[i];
+    return temp;
+}
+
 uint64_t sink_temp_of(const struct file_sink *sink, const char *path)
 {
     char text[SINK_PATH_MAX + 16];
@@ -141,10 +148,19 @@ uint64_t sink_temp_of(const struct file_sink *sink, const char *path)
     }
     uint8_t hash[TREE_HASH_SIZE];
     tree_hash_whole(text, size, hash);
-    uint64_t temp = 0;
-    for (size_t i = 0; i < 8; i++)
-        temp = temp << 8 | hash[i];
-    return temp;
+    return temp_of_hash(hash);
+}
+
+uint64_t sink_large_temp_of(const char *path)
+{
+    uint8_t hash[TREE_HASH_SIZE];
+    tree_hash_whole(path, strlen(path), hash);
+    return temp_of_hash(hash);
+}
+
+void sink_journal_name(uint64_t temp, char name[TEMP_NAME_SIZE])
+{
+    snprintf(name, TEMP_NAME_SIZE, ".petrel-%016llx.journal", (unsigned long long)temp);
 }
 
 void sink_temp_name(uint64_t temp, char name[TEMP_NAME_SIZE])
@@ -155,14 +171,14 @@ void sink_temp_name(uint64_t temp, char name[TEMP_NAME_SIZE])
 bool sink_clear_temp(struct file_sink *sink, int parent, const char *path, uint64_t temp,
                      struct error *error)
 {
-    if (large_holds_temp(sink, temp))
-        return error_set(error, ERROR_EXISTS, "two files with this path came at once");
     if (batch_holds_temp(sink, temp)) {
         batch_flush(sink);
         parent = sink_parent(sink, path, false);
     }
     char name[TEMP_NAME_SIZE];
     sink_temp_name(temp, name);
+    if (!half_clear(sink, parent, temp))
+        return error_set(error, ERROR_EXISTS, "another copy writes this file now");
     if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
         return true;
     return error_set_errno(error, errno, "a temporary file of an earlier run (%s) is in the way",

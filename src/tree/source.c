@@ -121,7 +121,6 @@ static bool build_delivery(struct file_source *source, uint8_t *buffer, struct s
         return false;
     }
     source->given_blocks++;
-    source->reading = source->large_count > 0;
     out->block = block;
     out->packed = true;
     out->length = (uint32_t)pack_size(&source->pack);
@@ -149,20 +148,35 @@ static bool take_note(struct file_source *source, struct source_item *out)
     return true;
 }
 
+static bool take_forgotten(struct file_source *source, struct source_item *out)
+{
+    if (source->forgotten_count == 0)
+        return false;
+    const struct forgotten *forgotten = &source->forgotten[--source->forgotten_count];
+    out->block = forgotten->offer;
+    out->entry = forgotten->entry;
+    return true;
+}
+
 static enum source_result work(struct file_source *source, uint8_t *buffer, struct source_item *out)
 {
-    bool offer_now = !source->reading || ++source->turn % OFFER_TURN == 0;
+    int ready = large_ready(source);
+    bool offer_now = ready < 0 || ++source->turn % OFFER_TURN == 0;
+    if (take_forgotten(source, out))
+        return SOURCE_FORGET;
     if (offer_now && offer_is_possible(source) && offer_build(source, buffer, out))
         return SOURCE_BLOCK;
-    if (source->reading)
-        return large_next(source, buffer, out);
+    if (ready >= 0)
+        return large_next(source, (size_t)ready, buffer, out);
     if (!source->dry_run && build_delivery(source, buffer, out))
         return SOURCE_BLOCK;
     if (source->fatal.kind != ERROR_NONE)
         return fail(source, out);
     if (take_problem(source, out))
         return SOURCE_PROBLEM;
-    if (source->unanswered != NULL)
+    if (take_forgotten(source, out))
+        return SOURCE_FORGET;
+    if (source->unanswered != NULL || source->large_count > 0)
         return SOURCE_WAIT;
     if (take_note(source, out))
         return SOURCE_NOTE;
@@ -191,10 +205,15 @@ static enum source_result source_next(void *context, uint8_t *buffer, struct sou
     return result;
 }
 
-static bool source_answer(void *context, uint32_t block, const uint8_t *verdicts, size_t count,
+static bool source_answer(void *context, uint32_t block, const uint8_t *bytes, size_t size,
                           struct error *error)
 {
-    return offer_answer(context, block, verdicts, count, error);
+    return offer_answer(context, block, bytes, size, error);
+}
+
+static bool source_hashes(void *context, const struct hash_piece *piece, struct error *error)
+{
+    return have_take(context, piece, error);
 }
 
 static void source_set_existing(void *context, const uint8_t *bitmap, size_t size)
@@ -218,8 +237,9 @@ static void source_close(void *context)
     walk_close(&source->offers);
     walk_close(&source->counting);
     offer_close(source);
-    for (size_t i = source->large_at; i < source->large_count; i++)
-        large_close(&source->large[i]);
+    for (size_t i = 0; i < source->large_count; i++)
+        large_close(source, &source->large[i]);
+    have_close(source);
     for (size_t i = source->problem_at; i < source->problem_count; i++)
         free(source->problems[i].path);
     free(source->said_path);
@@ -232,6 +252,7 @@ static void source_close(void *context)
 const struct source_ops file_source_ops = {
     .next = source_next,
     .answer = source_answer,
+    .hashes = source_hashes,
     .set_existing = source_set_existing,
     .names = source_names,
     .close = source_close,

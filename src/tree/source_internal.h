@@ -5,6 +5,7 @@
  *   source_offer.c  offers, their answers, and items from what was answered "send"
  *   source_put.c    an item into a packed block; queueing of large files
  *   source_large.c  content of large files
+ *   source_have.c   what the receiver has of them: hashes that came, compared as the file is read
  */
 #ifndef PETREL_TREE_SOURCE_INTERNAL_H
 #define PETREL_TREE_SOURCE_INTERNAL_H
@@ -33,6 +34,9 @@ struct item {
     const char *leaf;
     bool follow; /* a link is opened for what it leads to */
     struct stat status;
+    const uint8_t *hash; /* of what the receiver has under that name, NULL */
+    bool has_offer;      /* the receiver tells hashes of this entry of an offer */
+    uint32_t offer, entry;
 };
 
 /* Goes through all operands whose name exists at the destination, or all others, or all. */
@@ -45,6 +49,23 @@ struct walk {
     uint64_t files, bytes;
 };
 
+/* A piece of hashes as it was told; freed when its last block was compared. */
+struct have_piece {
+    struct have_piece *next;
+    uint32_t first, count;
+    uint64_t present, kept; /* kept: compared and found equal */
+    uint8_t hashes[];
+};
+
+/* What the receiver tells of one file. */
+struct have {
+    struct have *next;
+    uint32_t offer, entry;
+    uint32_t told; /* blocks that pieces have come for */
+    bool ended;    /* nothing comes any more */
+    struct have_piece *pieces, *last;
+};
+
 struct large {
     int fd;
     uint64_t id;
@@ -52,14 +73,19 @@ struct large {
     uint32_t entry_block;
     struct stat before;
     struct tree_hash *hash;
-    char *path; /* for people */
+    struct have *have; /* NULL: nothing is told of it (any more) */
+    char *path;        /* for people */
 };
 
 struct offer {
     struct offer *next;
     uint32_t block, count;
-    uint8_t *bytes, *verdicts; /* verdicts NULL until answered */
-    size_t size;
+    uint8_t *bytes, *answer; /* answer NULL until it came: verdicts, then hashes */
+    size_t size, hash_at;    /* hash_at: hashes of entries that were taken */
+};
+
+struct forgotten {
+    uint32_t offer, entry;
 };
 
 struct problem {
@@ -88,10 +114,14 @@ struct file_source {
     int answered_root; /* the operand last opened for answered entries, -1 */
     size_t answered_operand;
 
-    struct large large[LARGE_QUEUE];
-    size_t large_count, large_at; /* at: the one being read */
-    bool reading;                 /* the queue's entries are out, its content follows */
+    struct large large[LARGE_QUEUE]; /* entries are out, content follows; in the order of entries */
+    size_t large_count;
     unsigned turn;
+
+    struct have *have;  /* told of, and not yet a large file's own */
+    size_t have_blocks; /* hashes in memory, and pieces without any */
+    struct forgotten *forgotten;
+    size_t forgotten_count, forgotten_capacity;
 
     struct problem problems[PROBLEM_QUEUE];
     size_t problem_count, problem_at;
@@ -123,8 +153,10 @@ int source_open_operand(const struct file_source *source, size_t operand);
 bool offer_is_possible(const struct file_source *source);
 /* Fills `buffer` with an offer block. False when there is none now. */
 bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item *out);
-bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *verdicts, size_t count,
+bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *bytes, size_t size,
                   struct error *error);
+/* Whether an entry of an offer is answered and not yet taken by offer_next_item. */
+bool offer_is_to_come(const struct file_source *source, uint32_t block, uint32_t entry);
 /* The next item to deliver of what was answered; false when there is none now. */
 bool offer_next_item(struct file_source *source);
 void offer_close(struct file_source *source);
@@ -138,7 +170,27 @@ enum put source_offer(struct file_source *source, const struct item *item);
 bool source_is_unchanged(const struct stat *before, const struct stat *after);
 
 /* source_large.c */
-enum source_result large_next(struct file_source *source, uint8_t *buffer, struct source_item *out);
-void large_close(struct large *large);
+/* The index of a file that can be read on now, or -1: each waits for hashes. */
+int large_ready(const struct file_source *source);
+enum source_result large_next(struct file_source *source, size_t index, uint8_t *buffer,
+                              struct source_item *out);
+void large_close(struct file_source *source, struct large *large);
+
+/* source_have.c */
+bool have_take(struct file_source *source, const struct hash_piece *piece, struct error *error);
+/* The record of an entry, for the large file made of it; NULL without memory. */
+struct have *have_claim(struct file_source *source, uint32_t offer, uint32_t entry);
+void have_free(struct file_source *source, struct have *have);
+/* Nothing is wanted of that entry: the receiver will be told. */
+void have_forget(struct file_source *source, uint32_t offer, uint32_t entry);
+/* Whether block `index` can be compared now. */
+bool have_is_told(const struct have *have, uint32_t index);
+/* Compares the hash of block `index`; blocks are compared in order, each once. */
+bool have_compare(struct have *have, uint32_t index, const uint8_t hash[TREE_HASH_SIZE]);
+/* The oldest piece, when all of its blocks below `count` are before `next`: fills the item's
+ * KEEP and drops the piece. */
+bool have_finished_piece(struct file_source *source, struct have *have, uint32_t next,
+                         uint32_t count, struct source_item *out);
+void have_close(struct file_source *source);
 
 #endif

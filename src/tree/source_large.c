@@ -5,21 +5,33 @@
 
 #include "tree/source_internal.h"
 
-void large_close(struct large *large)
+void large_close(struct file_source *source, struct large *large)
 {
     close(large->fd);
     tree_hash_free(large->hash);
+    have_free(source, large->have);
     free(large->path);
     *large = (struct large){.fd = -1};
 }
 
-static void next_file(struct file_source *source)
+/* The file is done with: the next ones move up. */
+static void remove_file(struct file_source *source, size_t index)
 {
-    large_close(&source->large[source->large_at]);
-    if (++source->large_at < source->large_count)
-        return;
-    source->large_at = source->large_count = 0;
-    source->reading = false;
+    large_close(source, &source->large[index]);
+    memmove(source->large + index, source->large + index + 1,
+            (source->large_count - index - 1) * sizeof *source->large);
+    source->large_count--;
+}
+
+int large_ready(const struct file_source *source)
+{
+    for (size_t i = 0; i < source->large_count; i++) {
+        const struct large *large = &source->large[i];
+        if (large->have == NULL || large->next == large->count ||
+            have_is_told(large->have, large->next))
+            return (int)i;
+    }
+    return -1;
 }
 
 static void describe(const struct large *large, struct source_item *out)
@@ -30,10 +42,11 @@ static void describe(const struct large *large, struct source_item *out)
     out->entry_block = large->entry_block;
 }
 
-static enum source_result withdraw(struct file_source *source, struct source_item *out,
-                                   enum error_kind kind, int os_errno, const char *what)
+static enum source_result withdraw(struct file_source *source, size_t index,
+                                   struct source_item *out, enum error_kind kind, int os_errno,
+                                   const char *what)
 {
-    struct large *large = &source->large[source->large_at];
+    struct large *large = &source->large[index];
     describe(large, out);
     if (os_errno != 0)
         error_set_errno(&out->error, os_errno, "%s", what);
@@ -42,17 +55,18 @@ static enum source_result withdraw(struct file_source *source, struct source_ite
     source->said_path = large->path;
     large->path = NULL;
     out->path = source->said_path;
-    next_file(source);
+    remove_file(source, index);
     return SOURCE_WITHDRAW;
 }
 
 /* Everything was read: the hash, and a word when the file was not the same all the time. */
-static enum source_result complete(struct file_source *source, struct source_item *out)
+static enum source_result complete(struct file_source *source, size_t index,
+                                   struct source_item *out)
 {
-    struct large *large = &source->large[source->large_at];
+    struct large *large = &source->large[index];
     describe(large, out);
     if (!tree_hash_result(large->hash, out->hash))
-        return withdraw(source, out, ERROR_MEMORY, 0, "no memory to hash it");
+        return withdraw(source, index, out, ERROR_MEMORY, 0, "no memory to hash it");
     struct stat after;
     struct error error = {0};
     if (fstat(large->fd, &after) != 0)
@@ -65,7 +79,7 @@ static enum source_result complete(struct file_source *source, struct source_ite
         error_set(&error, ERROR_CHANGED, "changed while it was read");
     if (error.kind != ERROR_NONE)
         source_problem_path(source, large->path != NULL ? large->path : "", &error);
-    next_file(source);
+    remove_file(source, index);
     return SOURCE_COMPLETE;
 }
 
@@ -86,18 +100,24 @@ static bool read_block(int fd, uint8_t *buffer, size_t length, uint64_t offset, 
     return true;
 }
 
-enum source_result large_next(struct file_source *source, uint8_t *buffer, struct source_item *out)
+enum source_result large_next(struct file_source *source, size_t place, uint8_t *buffer,
+                              struct source_item *out)
 {
-    struct large *large = &source->large[source->large_at];
+    struct large *large = &source->large[place];
+    if (large->have != NULL &&
+        have_finished_piece(source, large->have, large->next, large->count, out)) {
+        describe(large, out);
+        return SOURCE_KEEP;
+    }
     if (large->next == large->count)
-        return complete(source, out);
+        return complete(source, place, out);
     uint32_t index = large->next;
     uint64_t offset = (uint64_t)index * BLOCK_SIZE;
     uint64_t left = (uint64_t)large->before.st_size - offset;
     size_t length = left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
     int os_errno = 0;
     if (!read_block(large->fd, buffer, length, offset, &os_errno))
-        return withdraw(source, out, ERROR_CHANGED, os_errno,
+        return withdraw(source, place, out, ERROR_CHANGED, os_errno,
                         os_errno != 0 ? "cannot be read" : "shrank while it was read");
     uint8_t hash[TREE_HASH_SIZE];
     if (large->count == 1)
@@ -105,8 +125,10 @@ enum source_result large_next(struct file_source *source, uint8_t *buffer, struc
     else
         tree_hash_block(buffer, length, index, hash);
     if (large->hash == NULL || !tree_hash_add(large->hash, index, hash))
-        return withdraw(source, out, ERROR_MEMORY, 0, "no memory to hash it");
+        return withdraw(source, place, out, ERROR_MEMORY, 0, "no memory to hash it");
     large->next++;
+    if (large->have != NULL && have_compare(large->have, index, hash))
+        return SOURCE_AGAIN;
     out->block = large->first + index;
     out->packed = false;
     out->length = (uint32_t)length;

@@ -68,7 +68,7 @@ bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item
 static void free_offer(struct offer *offer)
 {
     free(offer->bytes);
-    free(offer->verdicts);
+    free(offer->answer);
     free(offer);
 }
 
@@ -83,13 +83,38 @@ static void count_answer(struct file_source *source, const struct offer *offer)
     }
     for (uint32_t i = 0; pack_next(reader, &entry, NULL) == PACK_ENTRY; i++) {
         bool is_file = entry.kind == ENTRY_FILE || entry.kind == ENTRY_LARGE;
-        if (is_file && (source->dry_run || offer->verdicts[i] == ANSWER_SKIP))
+        if (is_file && (source->dry_run || offer->answer[i] == ANSWER_SKIP))
             source->files++;
     }
     free(reader);
 }
 
-bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *verdicts, size_t count,
+/* Hashes are told of small files only, pieces of them of large ones only. */
+static bool answer_fits(const struct offer *offer, const uint8_t *bytes, size_t size,
+                        struct error *error)
+{
+    struct pack_reader *reader = malloc(sizeof *reader);
+    struct entry entry;
+    size_t wanted = offer->count;
+    bool valid =
+        reader != NULL && pack_open(reader, offer->bytes, offer->size, REQUEST_PATHS_MAX, error);
+    for (uint32_t i = 0; valid && i < size && pack_next(reader, &entry, error) == PACK_ENTRY; i++) {
+        enum answer_verdict verdict = (enum answer_verdict)bytes[i];
+        valid = verdict <= ANSWER_SEND || (verdict == ANSWER_HASH && entry.kind == ENTRY_FILE) ||
+                (verdict == ANSWER_HASHES && entry.kind == ENTRY_LARGE);
+        wanted += verdict == ANSWER_HASH ? TREE_HASH_SIZE : 0;
+    }
+    free(reader);
+    if (reader == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for an answer");
+    if (!valid)
+        return error_set(error, ERROR_PROTOCOL, "an offer was answered with a wrong verdict");
+    return size == wanted ||
+           error_set(error, ERROR_PROTOCOL, "an offer of %u entries was answered with %llu bytes",
+                     (unsigned)offer->count, (unsigned long long)size);
+}
+
+bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *bytes, size_t size,
                   struct error *error)
 {
     struct offer **link = &source->unanswered;
@@ -99,18 +124,13 @@ bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *ver
     if (offer == NULL)
         return error_set(error, ERROR_PROTOCOL, "block %u was answered but is no open offer",
                          (unsigned)block);
-    if (count != offer->count)
-        return error_set(error, ERROR_PROTOCOL, "an offer of %u entries was answered with %llu",
-                         (unsigned)offer->count, (unsigned long long)count);
-    for (size_t i = 0; i < count; i++) {
-        if (verdicts[i] != ANSWER_SKIP && verdicts[i] != ANSWER_SEND)
-            return error_set(error, ERROR_PROTOCOL, "an offer was answered with verdict %u",
-                             (unsigned)verdicts[i]);
-    }
-    offer->verdicts = malloc(count);
-    if (offer->verdicts == NULL)
+    if (!answer_fits(offer, bytes, size, error))
+        return false;
+    offer->answer = malloc(size);
+    if (offer->answer == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for an answer");
-    memcpy(offer->verdicts, verdicts, count);
+    memcpy(offer->answer, bytes, size);
+    offer->hash_at = offer->count;
     *link = offer->next;
     offer->next = NULL;
     source->unanswered_bytes -= offer->size;
@@ -126,6 +146,21 @@ bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *ver
     return true;
 }
 
+bool offer_is_to_come(const struct file_source *source, uint32_t block, uint32_t entry)
+{
+    const struct offer *offer = source->answered;
+    bool first = true;
+    while (offer != NULL && offer->block != block) {
+        offer = offer->next;
+        first = false;
+    }
+    if (offer == NULL || entry >= offer->count || offer->answer[entry] != ANSWER_HASHES)
+        return false;
+    return !first || !source->answered_open || entry >= source->answered_reader.count ||
+           (source->answered_held && source->answered_item.has_offer &&
+            source->answered_item.entry == entry);
+}
+
 static bool open_root(struct file_source *source, size_t operand)
 {
     if (source->answered_root >= 0 && source->answered_operand == operand)
@@ -138,14 +173,16 @@ static bool open_root(struct file_source *source, size_t operand)
 }
 
 /* Looks at an entry that is to be sent, as it is now. False: a problem, which was reported. */
-static bool look_again(struct file_source *source, const struct entry *entry)
+static bool look_again(struct file_source *source, const struct entry *entry,
+                       const struct item *told)
 {
     struct item *item = &source->answered_item;
     bool is_tree = source->operands.names.name_is_directory[entry->name] != 0;
-    *item = (struct item){.name = entry->name,
-                          .path = entry->path,
-                          .path_size = entry->path_size,
-                          .follow = source->follow_links || !is_tree};
+    *item = *told;
+    item->name = entry->name;
+    item->path = entry->path;
+    item->path_size = entry->path_size;
+    item->follow = source->follow_links || !is_tree;
     bool found = true;
     if (!is_tree) {
         item->directory = AT_FDCWD;
@@ -166,8 +203,23 @@ static bool look_again(struct file_source *source, const struct entry *entry)
         error_set(&error, ERROR_CHANGED, "became something else before it was sent");
     else
         return true;
+    if (item->has_offer)
+        have_forget(source, item->offer, item->entry);
     source_problem(source, item, &error);
     return false;
+}
+
+/* Entry `index` of the first answered offer, as far as the answer tells of it. False: skipped. */
+static bool take_verdict(struct offer *offer, uint32_t index, struct item *told)
+{
+    enum answer_verdict verdict = (enum answer_verdict)offer->answer[index];
+    *told = (struct item){.offer = offer->block, .entry = index};
+    told->has_offer = verdict == ANSWER_HASHES;
+    if (verdict == ANSWER_HASH) {
+        told->hash = offer->answer + offer->hash_at;
+        offer->hash_at += TREE_HASH_SIZE;
+    }
+    return verdict != ANSWER_SKIP;
 }
 
 static void drop_first_answered(struct file_source *source)
@@ -193,9 +245,10 @@ bool offer_next_item(struct file_source *source)
                                               source->operands.names.name_count, &error);
         uint32_t index = reader->count;
         struct entry entry;
+        struct item told;
         if (!source->answered_open || pack_next(reader, &entry, &error) != PACK_ENTRY)
             drop_first_answered(source);
-        else if (offer->verdicts[index] == ANSWER_SEND && look_again(source, &entry))
+        else if (take_verdict(offer, index, &told) && look_again(source, &entry, &told))
             return true;
     }
     return false;

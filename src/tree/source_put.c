@@ -82,6 +82,19 @@ static ssize_t read_start(int fd, uint8_t *bytes, size_t size)
     return (ssize_t)got;
 }
 
+/* A file that the receiver has already needs only its entry. */
+static void end_small(struct file_source *source, const struct item *item, struct entry *entry,
+                      const uint8_t hash[TREE_HASH_SIZE])
+{
+    if (item->hash == NULL || memcmp(item->hash, hash, TREE_HASH_SIZE) != 0) {
+        pack_end_file(&source->pack, entry, hash);
+        return;
+    }
+    pack_cancel_file(&source->pack);
+    entry->kind = ENTRY_SAME;
+    pack_add(&source->pack, entry); /* shorter than what was cancelled */
+}
+
 /* Packs an open small file. One that changes while it is read is read again; what never holds
  * still is sent as far as it was there when it was looked at, and reported. */
 static enum put put_small(struct file_source *source, const struct item *item, int fd,
@@ -103,7 +116,7 @@ static enum put put_small(struct file_source *source, const struct item *item, i
         if (still || (whole && attempt == SMALL_ATTEMPTS)) {
             uint8_t hash[TREE_HASH_SIZE];
             tree_hash_whole(place, (size_t)entry.size, hash);
-            pack_end_file(&source->pack, &entry, hash);
+            end_small(source, item, &entry, hash);
             source->files++;
             return still ? PUT_DONE : changed(source, item, "changed while it was read");
         }
@@ -133,6 +146,9 @@ static enum put put_large(struct file_source *source, uint32_t block, const stru
     entry.first_block = source->next_block;
     if (!pack_add(&source->pack, &entry))
         return PUT_FULL;
+    struct have *have = item->has_offer ? have_claim(source, item->offer, item->entry) : NULL;
+    if (item->has_offer && have == NULL)
+        error_set(&source->fatal, ERROR_MEMORY, "no memory for hashes");
     posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     source->large[source->large_count++] =
         (struct large){.fd = fd,
@@ -142,6 +158,7 @@ static enum put put_large(struct file_source *source, uint32_t block, const stru
                        .entry_block = block,
                        .before = *status,
                        .hash = tree_hash_new(entry.size),
+                       .have = have,
                        .path = source_display_path(source, item->name, item->path)};
     source->next_id++;
     source->next_block += (uint32_t)count;
@@ -182,9 +199,12 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
 
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item)
 {
-    if (S_ISREG(item->status.st_mode))
-        return put_file(source, block, item);
-    return source_offer(source, item);
+    size_t large_before = source->large_count;
+    enum put result =
+        S_ISREG(item->status.st_mode) ? put_file(source, block, item) : source_offer(source, item);
+    if (item->has_offer && result == PUT_DONE && source->large_count == large_before)
+        have_forget(source, item->offer, item->entry);
+    return result;
 }
 
 enum put source_offer(struct file_source *source, const struct item *item)

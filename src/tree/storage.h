@@ -18,13 +18,32 @@
 
 /* ---- source ---- */
 
+/* How many blocks a piece of hashes tells of at most. */
+#define HASH_PIECE_BLOCKS 64u
+
+/* A piece of what the sink holds of an offered large file: which of the blocks first, first + 1,
+ * ... first + count - 1 it has in some form, and their hashes. Pieces of one file come in order,
+ * the first from block 0, each where the one before ended; a piece with count 0 says that the rest
+ * is not held, and is the last. */
+struct hash_piece {
+    uint32_t offer, entry; /* the block of the offer, and which of its entries, from 0 */
+    uint32_t first, count;
+    uint64_t present;      /* bit i: block first + i */
+    const uint8_t *hashes; /* 32 bytes for each bit that is set, in order */
+};
+
 enum source_result {
     SOURCE_BLOCK,    /* `buffer` was filled with item.block; it is used up */
     SOURCE_COMPLETE, /* a large file was read to its end: item.file_id, item.hash, item.size */
     SOURCE_WITHDRAW, /* a large file failed in mid-read: item.file_id, item.error */
     SOURCE_PROBLEM,  /* something is not sent: item.error says what and why; the rest goes on */
     SOURCE_NOTE,     /* item.error.text is a line for people */
-    SOURCE_WAIT,     /* nothing before an answer to an offer arrives */
+    SOURCE_KEEP,     /* of item.file_id's blocks item.first to first + count those of item.kept are
+                        the same here and are not sent: the sink uses what it has */
+    SOURCE_FORGET,   /* the hashes of entry item.entry of offer item.block are not wanted (any more)
+                      */
+    SOURCE_AGAIN,    /* something was done that nobody needs to hear of: call again */
+    SOURCE_WAIT,     /* nothing before an answer to an offer, or hashes, arrive */
     SOURCE_END,      /* all is given: item.blocks and item.files are the final counts */
     SOURCE_FAILED    /* nothing can go on: item.error */
 };
@@ -36,14 +55,16 @@ struct source_item {
     uint64_t file_id;
     uint8_t hash[32];
     uint64_t size;
+    uint32_t entry, first, count; /* FORGET: entry. KEEP: first, count */
+    uint64_t kept;                /* KEEP: bit i is block first + i */
     /* END: the blocks given, and the regular files among them and the offers: delivered, answered
      * "skip" or withdrawn. */
     uint64_t blocks, files;
     struct error error;
     /* PROBLEM, WITHDRAW: whose, or NULL; borrowed until the next call of next(). */
     const char *path;
-    /* Content blocks, COMPLETE and WITHDRAW: the packed block that holds the file's entry, if the
-     * source says so. It lets the sender bound what goes ahead of an entry exactly; without it
+    /* Content blocks, COMPLETE, WITHDRAW and KEEP: the packed block that holds the file's entry, if
+     * the source says so. It lets the sender bound what goes ahead of an entry exactly; without it
      * every packed block given before counts. */
     bool has_entry_block;
     uint32_t entry_block;
@@ -56,9 +77,13 @@ struct source_ops {
     /* Does one piece of work. `buffer` holds BLOCK_SIZE bytes and is left unused by all results
      * but SOURCE_BLOCK. */
     enum source_result (*next)(void *source, uint8_t *buffer, struct source_item *item);
-    /* The receiver's answer to the offer block `block`: one enum answer_verdict per entry. */
-    bool (*answer)(void *source, uint32_t block, const uint8_t *verdicts, size_t count,
+    /* The receiver's answer to the offer block `block`: one enum answer_verdict per entry, then 32
+     * bytes for each that is ANSWER_HASH; `size` bytes in all. */
+    bool (*answer)(void *source, uint32_t block, const uint8_t *bytes, size_t size,
                    struct error *error);
+    /* What the receiver holds of a file that it answered with ANSWER_HASHES. What is not wanted any
+     * more is dropped. May be NULL in a source whose sink never answers so. */
+    bool (*hashes)(void *source, const struct hash_piece *piece, struct error *error);
     /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
      * before the first next(). */
     void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);
@@ -69,7 +94,12 @@ struct source_ops {
     void (*close)(void *source);
 };
 
-enum answer_verdict { ANSWER_SKIP = 0, ANSWER_SEND = 1 };
+enum answer_verdict {
+    ANSWER_SKIP = 0,
+    ANSWER_SEND = 1,
+    ANSWER_HASH = 2,  /* a small file of this size is there; its hash follows the verdicts */
+    ANSWER_HASHES = 3 /* of a large file something is there; pieces of hashes will come */
+};
 
 /* ---- sink ---- */
 
@@ -79,6 +109,10 @@ enum sink_job_kind {
                       before the packed block that holds its entry */
     SINK_WITHDRAW, /* a large file will not come: file_id, error; answered by FILE_FAILED. Never
                       before its entry; blocks of it may still follow and count as arrived */
+    SINK_KEEP,     /* file_id, block: the first index, length: how many, kept: those of them that
+                      will not come, for what the sink told of them is right. In the order of the
+                      pieces, never before the file's entry */
+    SINK_FORGET,   /* block, entry: the hashes of that entry of that offer are not wanted */
     SINK_END       /* no more blocks; finish directories, sync, count */
 };
 
@@ -91,6 +125,8 @@ struct sink_job {
     uint64_t file_id;
     uint8_t hash[32];
     uint64_t size;
+    uint32_t entry;
+    uint64_t kept;
     uint64_t blocks, files;
     uint64_t problems; /* END: what the sender could not read, and what failed here */
     struct error error;
@@ -106,7 +142,9 @@ enum sink_report_kind {
     SINK_FILE_DONE,    /* path, size, hash: renamed to its final name */
     SINK_FILE_FAILED,  /* path, error: this file is not there; the rest goes on */
     SINK_FILE_SKIPPED, /* path, size: was there already, same size and time */
-    SINK_ANSWER,       /* block; bytes = verdicts (borrowed during the call), length = count */
+    SINK_ANSWER,       /* block; bytes (borrowed during the call), length: as source's answer() */
+    SINK_HASHES,       /* piece, borrowed during the call; only after its offer's ANSWER */
+    SINK_KEPT,         /* size more bytes are verified that were here already and did not come */
     SINK_DELETED,      /* path: it was not among what came (in a dry run: it would be deleted) */
     SINK_NOTE,     /* error.text is a line for people, e.g. what the target could not hold, with a
                       count; error.kind is not NONE */
@@ -123,6 +161,7 @@ struct sink_report {
     const char *path; /* escaped for display is the printer's work; borrowed during the call */
     uint8_t hash[32];
     uint64_t size;
+    struct hash_piece piece;
     uint64_t files, failures;
     struct error error;
 };
@@ -139,7 +178,10 @@ struct sink_ops {
                  size_t bitmap_size, struct error *error);
     /* Does one job, reporting as it goes. */
     void (*accept)(void *sink, const struct sink_job *job, sink_emit *emit, void *context);
-    /* Closes everything; temporary files of unfinished content are removed. */
+    /* Does a piece of what is to be done besides jobs (reading what is there already), of about a
+     * block. False when nothing is left; only jobs bring more. May be NULL. */
+    bool (*work)(void *sink, const atomic_bool *stop, sink_emit *emit, void *context);
+    /* Closes everything. Of unfinished content only what a later run can go on from stays. */
     void (*close)(void *sink);
 };
 

@@ -62,6 +62,8 @@ static void check_message(const struct message *message)
     require(again.text_length == message->text_length && again.kind == message->kind);
     require(memcmp(again.hash, message->hash, sizeof again.hash) == 0);
     require(again.block == message->block && again.size == message->size);
+    require(again.entry == message->entry && again.first == message->first);
+    require(again.count == message->count && again.kept == message->kept);
     require(again.files == message->files && again.blocks == message->blocks);
     control_in_release(&in);
     free(bytes);

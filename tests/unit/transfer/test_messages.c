@@ -9,6 +9,8 @@
 static const uint8_t bitmap[] = {0x81, 0x02};
 static const uint8_t verdicts[] = {0, 1, 1, 0};
 
+static const uint8_t hashes[64] = {1, 2, [32] = 3};
+
 static const struct message samples[] = {
     {.type = MESSAGE_READY, .bytes = bitmap, .length = sizeof bitmap},
     {.type = MESSAGE_ANSWER, .block = 300, .bytes = verdicts, .length = sizeof verdicts},
@@ -30,7 +32,8 @@ static const struct message samples[] = {
      .files = 2,
      .skipped = 3,
      .failed = 4,
-     .disk_wait_ns = UINT64_MAX},
+     .disk_wait_ns = UINT64_MAX,
+     .kept_bytes = 77},
     {.type = MESSAGE_TOTALS, .files = 5, .size = 6, .totals_final = true},
     {.type = MESSAGE_FILE_DONE, .path = "x", .path_length = 1, .size = 12, .hash = {9}},
     {.type = MESSAGE_FILE_SKIPPED, .path = "x/y", .path_length = 3, .size = 1 << 20},
@@ -47,6 +50,17 @@ static const struct message samples[] = {
                           .rtt_ns = 60000000000,
                           .loss_millionths = 1000000},
                  .memory_use = MEMORY_FAILED}},
+    {.type = MESSAGE_HASHES,
+     .block = 300,
+     .entry = 7,
+     .first = 128,
+     .count = 3,
+     .kept = 5,
+     .bytes = hashes,
+     .length = sizeof hashes},
+    {.type = MESSAGE_HASHES, .block = 300, .entry = 7, .first = 131},
+    {.type = MESSAGE_KEEP, .file_id = 9, .first = 64, .count = 64, .kept = UINT64_MAX},
+    {.type = MESSAGE_FORGET, .block = 300, .entry = 8},
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -62,6 +76,11 @@ static void expect_equal(const struct message *a, const struct message *b)
     assert_int_equal(a->type, b->type);
     assert_int_equal(a->length, b->length);
     assert_int_equal(a->block, b->block);
+    assert_int_equal(a->entry, b->entry);
+    assert_int_equal(a->first, b->first);
+    assert_int_equal(a->count, b->count);
+    assert_true(a->kept == b->kept);
+    assert_true(a->kept_bytes == b->kept_bytes);
     assert_int_equal(a->file_id, b->file_id);
     assert_int_equal(a->size, b->size);
     assert_int_equal(a->blocks, b->blocks);
@@ -125,19 +144,27 @@ static void lies_inside_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        uint8_t type, size, body[12];
+        uint8_t type, size, body[16];
     } lies[] = {
-        {MESSAGE_READY, 2, {2, 0}},                          /* longer than the body */
-        {MESSAGE_ANSWER, 6, {0x80, 0x80, 0x80, 0x80, 1, 0}}, /* block 2^28 */
-        {MESSAGE_WITHDRAW, 3, {1, 0, 0}},                    /* kind 0 */
-        {MESSAGE_PROBLEM, 3, {0, 0, 0}},                     /* kind 0 */
-        {MESSAGE_PROBLEM, 4, {1, 1, 0, 0}},                  /* NUL in a path */
-        {MESSAGE_TOTALS, 3, {1, 1, 2}},                      /* a flag of 2 */
-        {MESSAGE_NOTE, 2, {1, 0}},                           /* NUL in a text */
-        {MESSAGE_NOTE, 3, {0x81, 0x00, 'x'}},                /* not the shortest varint */
-        {MESSAGE_STATS, 6, {1, 1, 1, 1, 17, 1}},             /* too many limits */
-        {MESSAGE_STATS, 6, {1, 1, 1, 1, 2, 1}},              /* fewer than it says */
-        {MESSAGE_STATS, 9, {1, 1, 1, 1, 0, 1, 1, 1, 4}},     /* a use of 4 */
+        {MESSAGE_HASHES, 12, {5, 3, 0, 65, 0, 0, 0, 0, 0, 0, 0, 0}},   /* too many blocks */
+        {MESSAGE_HASHES, 12, {5, 3, 0, 3, 0, 0, 0, 0, 0, 0, 0, 8}},    /* a bit too far */
+        {MESSAGE_HASHES, 12, {5, 3, 0, 3, 0, 0, 0, 0, 0, 0, 0, 1}},    /* without a hash */
+        {MESSAGE_HASHES, 13, {5, 3, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}}, /* half a hash */
+        {MESSAGE_HASHES, 15, {5, 3, 255, 255, 255, 127, 2}},           /* past the last */
+        {MESSAGE_KEEP, 11, {5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},         /* of no block */
+        {MESSAGE_KEEP, 11, {5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2}},         /* a bit too far */
+        {MESSAGE_FORGET, 6, {1, 0x80, 0x80, 0x80, 0x80, 1}},           /* entry 2^28 */
+        {MESSAGE_READY, 2, {2, 0}},                                    /* longer than the body */
+        {MESSAGE_ANSWER, 6, {0x80, 0x80, 0x80, 0x80, 1, 0}},           /* block 2^28 */
+        {MESSAGE_WITHDRAW, 3, {1, 0, 0}},                              /* kind 0 */
+        {MESSAGE_PROBLEM, 3, {0, 0, 0}},                               /* kind 0 */
+        {MESSAGE_PROBLEM, 4, {1, 1, 0, 0}},                            /* NUL in a path */
+        {MESSAGE_TOTALS, 3, {1, 1, 2}},                                /* a flag of 2 */
+        {MESSAGE_NOTE, 2, {1, 0}},                                     /* NUL in a text */
+        {MESSAGE_NOTE, 3, {0x81, 0x00, 'x'}},                          /* not the shortest varint */
+        {MESSAGE_STATS, 6, {1, 1, 1, 1, 17, 1}},                       /* too many limits */
+        {MESSAGE_STATS, 6, {1, 1, 1, 1, 2, 1}},                        /* fewer than it says */
+        {MESSAGE_STATS, 9, {1, 1, 1, 1, 0, 1, 1, 1, 4}},               /* a use of 4 */
         {MESSAGE_STATS, 11, {1, 1, 1, 1, 0, 1, 1, 0xc1, 0x84, 0x3d, 0}},       /* loss over all */
         {MESSAGE_STATS, 12, {1, 1, 1, 1, 0, 1, 0x81, 0x8e, 0xce, 0x1c, 0, 0}}, /* over a minute */
         {MESSAGE_END, 3, {0x80, 0x00, 1}}, /* not the shortest varint */

@@ -7,6 +7,7 @@
 
 #include "copy.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +17,23 @@
 #include "base/random.h"
 #include "tree/pack.h"
 
-enum event_kind { EVENT_BLOCK, EVENT_COMPLETE, EVENT_WITHDRAW, EVENT_ANSWER };
+enum event_kind {
+    EVENT_BLOCK,
+    EVENT_COMPLETE,
+    EVENT_WITHDRAW,
+    EVENT_KEEP,
+    EVENT_FORGET,
+    EVENT_ANSWER,
+    EVENT_HASHES
+};
 
 struct event {
     enum event_kind kind;
     struct source_item item;
     uint8_t *bytes;
-    uint8_t *verdicts;
+    uint8_t *verdicts; /* of an answer; the hashes of a piece */
     size_t verdict_count;
+    struct hash_piece piece;
 };
 
 struct run {
@@ -35,7 +45,7 @@ struct run {
     size_t event_count;
     uint8_t *delivered; /* a bit for each block number up to a limit */
     size_t buffers;     /* with the sink */
-    uint64_t unanswered, jobs;
+    uint64_t unanswered, jobs, content;
 };
 
 #define BLOCKS_TRACKED 65536
@@ -63,6 +73,19 @@ static void queue_answer(struct run *run, const struct sink_report *report)
     memcpy(event->verdicts, report->bytes, report->length);
 }
 
+static void queue_hashes(struct run *run, const struct hash_piece *piece)
+{
+    size_t size = 32 * (size_t)__builtin_popcountll(piece->present);
+    assert_true(run->event_count < EVENTS_MAX);
+    assert_true(piece->count <= HASH_PIECE_BLOCKS);
+    struct event *event = &run->events[run->event_count++];
+    *event = (struct event){.kind = EVENT_HASHES, .piece = *piece};
+    event->verdicts = malloc(size + 1);
+    if (size > 0)
+        memcpy(event->verdicts, piece->hashes, size);
+    event->piece.hashes = event->verdicts;
+}
+
 static void on_report(void *context, const struct sink_report *report)
 {
     struct run *run = context;
@@ -75,6 +98,13 @@ static void on_report(void *context, const struct sink_report *report)
         return;
     case SINK_ANSWER:
         queue_answer(run, report);
+        return;
+    case SINK_HASHES:
+        queue_hashes(run, &report->piece);
+        copy->hashes += (uint64_t)__builtin_popcountll(report->piece.present);
+        return;
+    case SINK_KEPT:
+        copy->kept_bytes += report->size;
         return;
     case SINK_VERIFIED:
         copy->verified_bytes += report->size;
@@ -114,10 +144,21 @@ static void on_report(void *context, const struct sink_report *report)
     log_report(copy, report);
 }
 
-/* What the transfer promises: COMPLETE and WITHDRAW never come before the entry. */
+/* Which events travel in one stream of messages: those come in order. */
+static int stream_of(enum event_kind kind)
+{
+    return kind == EVENT_BLOCK ? 0 : kind == EVENT_ANSWER || kind == EVENT_HASHES ? 1 : 2;
+}
+
+/* What the transfer promises: COMPLETE and its like never come before the entry. */
 static bool may_come(const struct run *run, const struct event *event)
 {
-    if (event->kind != EVENT_COMPLETE && event->kind != EVENT_WITHDRAW)
+    int stream = stream_of(event->kind);
+    for (const struct event *before = run->events; stream != 0 && before < event; before++) {
+        if (stream_of(before->kind) == stream)
+            return false;
+    }
+    if (stream != 2 || event->kind == EVENT_FORGET)
         return true;
     assert_true(event->item.has_entry_block);
     uint32_t block = event->item.entry_block;
@@ -139,12 +180,22 @@ static void to_sink(struct run *run, struct event *event)
         job.kind = SINK_BLOCK;
         run->buffers++;
         run->jobs++;
+        run->content += !job.packed;
         if (job.block < BLOCKS_TRACKED) {
             assert_int_equal(run->delivered[job.block], 0); /* no number is given twice */
             run->delivered[job.block] = 1;
         }
         if (copy->on_block != NULL)
             copy->on_block(copy->context, job.bytes, job.length, job.packed);
+    } else if (event->kind == EVENT_KEEP) {
+        job.kind = SINK_KEEP;
+        job.block = event->item.first;
+        job.length = event->item.count;
+        job.kept = event->item.kept;
+        copy->kept += (uint64_t)__builtin_popcountll(job.kept);
+    } else if (event->kind == EVENT_FORGET) {
+        job.kind = SINK_FORGET;
+        job.entry = event->item.entry;
     } else {
         job.kind = event->kind == EVENT_COMPLETE ? SINK_COMPLETE : SINK_WITHDRAW;
     }
@@ -157,21 +208,36 @@ static void deliver(struct run *run, size_t index)
     memmove(run->events + index, run->events + index + 1,
             (run->event_count - index - 1) * sizeof event);
     run->event_count--;
-    if (event.kind != EVENT_ANSWER) {
+    if (stream_of(event.kind) != 1) {
         to_sink(run, &event);
         return;
     }
     struct error error = {0};
-    assert_true(file_source_ops.answer(run->source, event.item.block, event.verdicts,
-                                       event.verdict_count, &error));
+    if (event.kind == EVENT_HASHES)
+        assert_true(file_source_ops.hashes(run->source, &event.piece, &error));
+    else
+        assert_true(file_source_ops.answer(run->source, event.item.block, event.verdicts,
+                                           event.verdict_count, &error));
     free(event.verdicts);
+}
+
+static bool sink_works(struct run *run)
+{
+    return !run->copy->failed && file_sink_ops.work(run->sink, NULL, on_report, run);
 }
 
 static void deliver_one(struct run *run)
 {
     size_t index = 0;
-    if (run->copy->seed != 0)
+    while (run->copy->seed == 0 && sink_works(run))
+        ;
+    if (run->copy->seed != 0) {
+        for (uint64_t i = random_below(&run->random, 4); i > 0 && sink_works(run); i--)
+            ;
         index = (size_t)random_below(&run->random, run->event_count);
+    }
+    if (run->copy->failed)
+        return;
     while (!may_come(run, &run->events[index]))
         index = (index + 1) % run->event_count;
     deliver(run, index);
@@ -227,9 +293,20 @@ static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
         assert_non_null(item.path);
         copy->problem = item.error;
         break;
+    case SOURCE_KEEP:
+        queue(run, EVENT_KEEP, &item, NULL);
+        break;
+    case SOURCE_FORGET:
+        queue(run, EVENT_FORGET, &item, NULL);
+        copy->forgotten++;
+        break;
+    case SOURCE_AGAIN:
+        break;
     case SOURCE_WAIT:
-        assert_true(run->event_count > 0);
-        deliver_one(run);
+        if (!sink_works(run))
+            assert_true(run->event_count > 0);
+        if (run->event_count > 0 && !copy->failed)
+            deliver_one(run);
         break;
     case SOURCE_FAILED:
         copy->failed = true;
@@ -252,10 +329,20 @@ static void end(struct run *run, uint64_t blocks, uint64_t files)
                                        run->copy->problems_told};
     assert_int_equal(blocks, run->jobs);
     file_sink_ops.accept(run->sink, &job, on_report, run);
+    while (sink_works(run))
+        ;
     assert_true(run->copy->finished != run->copy->failed);
     assert_int_equal(run->buffers, 0);
     if (run->copy->finished)
         assert_int_equal(run->copy->finished_files, run->copy->done + run->copy->skipped);
+}
+
+static bool is_stopped(const struct run *run)
+{
+    bool stopped = run->copy->stop_at != 0 && run->content >= run->copy->stop_at;
+    if (stopped && run->copy->on_kill)
+        raise(SIGKILL);
+    return stopped;
 }
 
 static void move_blocks(struct run *run)
@@ -264,13 +351,13 @@ static void move_blocks(struct run *run)
     size_t window = copy->seed == 0 ? 0 : copy->window != 0 ? copy->window : 24;
     uint64_t blocks = 0, files = 0;
     bool more = true;
-    while ((more || run->event_count > 0) && !copy->failed) {
+    while ((more || run->event_count > 0) && !copy->failed && !is_stopped(run)) {
         if (more)
             more = step(run, &blocks, &files);
-        while (run->event_count > (more ? window : 0) && !copy->failed)
+        while (run->event_count > (more ? window : 0) && !copy->failed && !is_stopped(run))
             deliver_one(run);
     }
-    if (!copy->failed && !copy->stop_before_end)
+    if (!copy->failed && !copy->stop_before_end && !is_stopped(run))
         end(run, blocks, files);
     for (size_t i = 0; i < run->event_count; i++) {
         free(run->events[i].verdicts);

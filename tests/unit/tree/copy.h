@@ -39,6 +39,8 @@ struct copy {
     void (*on_block)(void *context, uint8_t *bytes, uint32_t length, bool packed);
     void *context;
     bool stop_before_end; /* close the sink without END */
+    uint64_t stop_at;     /* close both after so many content blocks have reached the sink; 0: no */
+    bool on_kill;         /* die by SIGKILL instead of closing */
 
     /* Found. */
     bool opened, finished, failed; /* failed: SINK_FAILED or SOURCE_FAILED */
@@ -46,6 +48,8 @@ struct copy {
     struct error problem;          /* the last SOURCE_PROBLEM or SOURCE_WITHDRAW */
     uint64_t done, skipped, deleted, failures, problems, withdrawn;
     uint64_t offers, packed, content; /* blocks */
+    uint64_t hashes, kept, forgotten; /* blocks told of, and not sent; FORGETs */
+    uint64_t kept_bytes;
     uint64_t verified_bytes, total_files, total_bytes, finished_files;
     bool totals_final;
     uint64_t most_unanswered; /* bytes of offers */

@@ -166,7 +166,12 @@ static void test_odd_tree(void **state)
         assert_int_equal(copy.done, 0);
         assert_true(copy.skipped > 20);
         assert_same_tree(source, at(target, "source"));
+        /* By content, and without looking at what is there. */
         run(0, seed, source, target);
+        assert_clean();
+        assert_int_equal(copy.done, 0);
+        assert_true(copy.skipped > 20);
+        run(TRANSFER_WHOLE, seed, source, target);
         assert_clean();
         assert_int_equal(copy.skipped, 0);
         assert_same_tree(source, at(target, "source"));

@@ -263,7 +263,7 @@ static void test_limits(void **state)
     struct entry odd = entry_of(ENTRY_DIRECTORY, 0, "x");
     odd.mtime_ns = 1000000000;
     assert_false(block_allowed(&odd, 1));
-    odd = entry_of((enum entry_kind)5, 0, "x");
+    odd = entry_of((enum entry_kind)6, 0, "x");
     assert_false(block_allowed(&odd, 1));
     odd = entry_of(ENTRY_LINK, 0, "x");
     odd.target = "";

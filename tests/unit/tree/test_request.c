@@ -133,7 +133,7 @@ static void test_limits(void **state)
 {
     (void)state;
     static const uint8_t good[] = {0, 1, 1, 'a', 0, 1, 'd'};
-    static const uint8_t bad_flag[] = {0x80, 0x01, 1, 1, 'a', 0, 1, 'd'};
+    static const uint8_t bad_flag[] = {0x80, 0x02, 1, 1, 'a', 0, 1, 'd'};
     static const uint8_t bad_directory[] = {0, 1, 1, 'a', 2, 1, 'd'};
     static const uint8_t nul_name[] = {0, 1, 1, 0, 0, 1, 'd'};
     static const uint8_t nul_destination[] = {0, 1, 1, 'a', 0, 1, 0};

@@ -157,6 +157,8 @@ static void give(uint32_t number, bool packed, const uint8_t *bytes, size_t leng
 static void give_packed(uint32_t number)
 {
     give(number, true, block, pack_size(&writer));
+    while (file_sink_ops.work(sink, NULL, on_report, NULL))
+        ;
     pack_start(&writer, block, sizeof block, PACK_DELIVERY);
 }
 
