@@ -101,6 +101,7 @@ void event_log_start(struct event_log *log, const struct report_options *options
 static void put_amounts(json_t *event, const struct transfer_progress *progress)
 {
     put_number(event, "verified_bytes", progress->verified_bytes);
+    put_number(event, "kept_bytes", progress->kept_bytes);
     put_number(event, "total_bytes", progress->total_bytes);
     json_object_set_new(event, "total_is_final", json_boolean(progress->totals_final));
     put_number(event, "files_done", progress->files_done);

@@ -126,20 +126,26 @@ char *progress_line_text(char *text, size_t capacity, unsigned width,
     return text;
 }
 
+/* Bytes that went over the path: the rate is its, not the disk's. */
+static uint64_t came(const struct transfer_progress *progress)
+{
+    return progress->verified_bytes - progress->kept_bytes;
+}
+
 static void measure_rate(struct progress_line *line, const struct transfer_progress *progress,
                          uint64_t now_ns)
 {
     if (line->mark_ns == 0) {
         line->mark_ns = now_ns;
-        line->mark_bytes = progress->verified_bytes;
+        line->mark_bytes = came(progress);
     }
     uint64_t passed = now_ns - line->mark_ns;
     if (passed < RATE_WINDOW_NS / 4)
         return;
-    double now_bps = (double)(progress->verified_bytes - line->mark_bytes) * 8e9 / (double)passed;
+    double now_bps = (double)(came(progress) - line->mark_bytes) * 8e9 / (double)passed;
     line->rate_bps = line->rate_bps == 0 ? now_bps : line->rate_bps * 0.7 + now_bps * 0.3;
     line->mark_ns = now_ns;
-    line->mark_bytes = progress->verified_bytes;
+    line->mark_bytes = came(progress);
 }
 
 /* What the peer says may still come in while nothing of ours gets through: a sender's question is

@@ -66,14 +66,18 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
         others(text, progress, false);
         return;
     }
+    uint64_t came = progress->verified_bytes - progress->kept_bytes;
     append(text, "%s in %llu file%s, %s in %s (%s); command %s (%s)\n",
            format_size(size, sizeof(size), progress->verified_bytes),
            (unsigned long long)progress->files_done, plural(progress->files_done),
            progress->files_failed == 0 ? "verified" : "not all verified",
            format_time(took, sizeof(took), took_ns),
-           format_byte_rate(rate, sizeof(rate), rate_of(progress->verified_bytes, took_ns)),
+           format_byte_rate(rate, sizeof(rate), rate_of(came, took_ns)),
            format_time(command, sizeof(command), command_ns),
-           format_byte_rate(whole, sizeof(whole), rate_of(progress->verified_bytes, command_ns)));
+           format_byte_rate(whole, sizeof(whole), rate_of(came, command_ns)));
+    if (progress->kept_bytes > 0)
+        append(text, "%s of it was there already\n",
+               format_size(size, sizeof(size), progress->kept_bytes));
     others(text, progress, false);
 }
 

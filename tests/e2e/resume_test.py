@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""petrel copy over what is there already: whole, in part, half-written, or just being written.
+
+    resume_test.py PETREL PETREL_LAB [TEST...]
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import hosts
+from hosts import MIB
+
+OK, INTERRUPTED, VANISHED, LOST = 0, 20, 24, 30
+
+
+class Case(hosts.Case):
+    def summary(self, *words, **keywords):
+        """The last event of a copy that ends well."""
+        return self.copy("--json", *words, **keywords).events()[-1]
+
+    def change(self, path, offset, data=b"changed"):
+        with open(self.path(path), "r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+    def clone(self, a, b, size=None):
+        """b begins like a; its time is another."""
+        with open(self.path(a), "rb") as one, open(self.path(b), "wb") as other:
+            other.write(one.read() if size is None else one.read(size))
+        os.utime(self.path(b), (1, 1))
+
+
+class WhatIsThere(Case):
+    def test_case_09_what_is_at_the_destination(self):
+        source = self.write("near/file", 12 * MIB + 5, seed=1)
+        cases = {"shorter and different": (6 * MIB + 9, MIB, 7),
+                 "of equal size and different": (12 * MIB + 5, 5 * MIB, 1),
+                 "a prefix of garbage": (12 * MIB + 5, 0, 1),
+                 "shorter": (6 * MIB, None, 6)}
+        for name, (size, changed, comes) in cases.items():
+            with self.subTest(name):
+                self.clone("near/file", "far/file", size)
+                if changed is not None:
+                    self.change("far/file", changed)
+                summary = self.summary(source, self.remote("far"))
+                self.same_file("near/file", "far/file")
+                self.assertLess(summary["payload_sent"], (comes + 1) * MIB)
+                self.assertGreater(summary["kept_bytes"], (12 - comes - 1) * MIB)
+                self.assertEqual(os.listdir(self.path("far")), ["file"])
+
+    def test_case_09_longer_at_the_destination(self):
+        source = self.write("near/file", 7 * MIB + 100, seed=1)
+        self.clone("near/file", "far/file")
+        with open(self.path("far/file"), "ab") as file:
+            file.write(os.urandom(5 * MIB))
+        summary = self.summary(source, self.remote("far"))
+        self.same_file("near/file", "far/file")
+        self.assertLess(summary["payload_sent"], MIB)
+
+    def test_pull_over_what_is_there(self):
+        self.write("far/d/large", 8 * MIB, seed=1)
+        self.write("far/d/small", 1000, seed=2)
+        os.mkdir(self.path("near/d"))
+        for name in "large", "small":
+            self.clone(f"far/d/{name}", f"near/d/{name}")
+        self.change("near/d/large", 3 * MIB)
+        summary = self.summary(self.remote("far/d"), self.path("near"))
+        self.same_tree("far/d", "near/d")
+        self.assertLess(summary["payload_sent"], 2 * MIB)
+        self.assertEqual((summary["files_done"], summary["files_skipped"]), (1, 1))
+
+    def test_a_mebibyte_of_a_gibibyte(self):
+        """Issue figure: at most 3 MiB are sent."""
+        size = int(os.environ.get("PETREL_GIBIBYTE", "256"))
+        source = self.write("near/file", size * MIB, seed=1)
+        subprocess.run(["cp", source, self.path("far/file")], check=True)
+        self.change("near/file", 100 * MIB + 1000, os.urandom(MIB))
+        os.utime(source)
+        summary = self.summary(source, self.remote("far"))
+        self.same_file("near/file", "far/file")
+        self.assertLess(summary["payload_sent"], 3 * MIB)
+
+    def test_checksum_and_whole(self):
+        source = self.write("near/file", 3 * MIB, seed=1)
+        self.write("far/file", 3 * MIB, seed=2)
+        for path in "near/file", "far/file":
+            os.utime(self.path(path), (1, 1))
+        self.assertEqual(self.summary(source, self.remote("far"))["files_skipped"], 1)
+        self.assertEqual(self.summary("-c", source, self.remote("far"))["files_done"], 1)
+        self.same_file("near/file", "far/file")
+        summary = self.summary("-c", source, self.remote("far"))
+        self.assertEqual((summary["files_skipped"], summary["payload_sent"] < MIB), (1, True))
+        os.utime(source)
+        summary = self.summary("--whole", source, self.remote("far"))
+        self.assertGreater(summary["payload_sent"], 3 * MIB)
+
+
+class Killed(Case):
+    """Case 8: kill either side at any moment and run the same again at once."""
+
+    def half(self, *words):
+        """Bytes on disk of what is half-written in a folder."""
+        sizes = [os.stat(os.path.join(folder, name)).st_blocks * 512
+                 for folder, _, files in os.walk(self.path(*words))
+                 for name in files if name.startswith(".petrel-")]
+        return sum(sizes)
+
+    def journalled(self, folder):
+        """Blocks that journals in the folder know of."""
+        return sum((os.path.getsize(os.path.join(where, name)) - 64) // 40
+                   for where, _, files in os.walk(self.path(folder))
+                   for name in files if name.endswith(".journal"))
+
+    def kill_and_go_on(self, push, whom, sign, kills=3):
+        size = 90
+        near, far = ("near", "far") if push else ("far", "near")
+        source = self.write(f"{near}/file", size * MIB, seed=1)
+        words = (source, self.remote("far")) if push else \
+            (self.remote("far/file"), self.path("near"))
+        limit = ("--limit", "240Mbit")
+        sent = 0
+        for i in range(kills):
+            before = self.journalled(far)
+            process = self.start("copy", "--json", *limit, *words)
+            arrived = hosts.wait_until(
+                lambda: self.journalled(far) >= before + 10 + i or process.poll() is not None, 30)
+            self.assertTrue(arrived)
+            self.assertIsNone(process.poll(), "too fast to be killed")
+            victims = {process.pid} if whom == "near" else hosts.own_processes() - {process.pid}
+            for victim in victims:
+                os.kill(victim, sign)
+            if whom == "near" and sign == signal.SIGKILL:
+                process.wait()  # the far end may still be alive: the next run comes at once
+                process.communicate()
+            else:
+                result = self.finish(process)
+                self.assertNotEqual(result.code, 0)
+            self.assertNotIn("file", os.listdir(self.path(far)))
+        known = self.journalled(far)
+        self.assertGreaterEqual(known, 10 * kills)
+        summary = self.summary(*words)
+        self.same_file("near/file", "far/file")
+        # At most 64 MiB may be lost; the kill just before loses what was on its way.
+        self.assertGreater(summary["kept_bytes"], (known - 20) * MIB)
+        self.assertLess(summary["payload_sent"], (size - known + 40) * MIB)
+        self.assertEqual(os.listdir(self.path(far)), ["file"])
+
+    def test_case_08_the_sender_is_killed(self):
+        self.kill_and_go_on(True, "near", signal.SIGKILL)
+
+    def test_case_08_the_receiver_is_killed(self):
+        self.kill_and_go_on(True, "far", signal.SIGKILL)
+
+    def test_case_08_a_pull_is_killed_here(self):
+        self.kill_and_go_on(False, "near", signal.SIGKILL)
+
+    def test_case_08_a_pull_is_killed_there(self):
+        self.kill_and_go_on(False, "far", signal.SIGKILL)
+
+    def test_interrupted(self):
+        self.kill_and_go_on(True, "near", signal.SIGINT, kills=2)
+
+    def test_two_at_once_to_one_file(self):
+        """The second asks the first to stop, and goes on from what it has written."""
+        source = self.write("near/file", 60 * MIB, seed=1)
+        first = self.start("copy", "--limit", "80Mbit", source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: self.journalled("far") >= 10, 30))
+        summary = self.summary(source, self.remote("far"))
+        self.assertGreaterEqual(summary["kept_bytes"], 9 * MIB)
+        self.same_file("near/file", "far/file")
+        self.assertNotEqual(self.finish(first).code, 0)
+        self.assertEqual(os.listdir(self.path("far")), ["file"])
+
+
+class Journals(Case):
+    def leave_half(self):
+        self.source = self.write("near/file", 40 * MIB, seed=1)
+        process = self.start("copy", "--limit", "100Mbit", self.source, self.remote("far"))
+
+        def journal():
+            return next((name for name in os.listdir(self.path("far"))
+                         if name.endswith(".journal")), None)
+        self.assertTrue(hosts.wait_until(
+            lambda: journal() and os.path.getsize(self.path("far", journal())) > 500, 30))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).code, INTERRUPTED)
+        return self.path("far", journal())
+
+    def test_useless_journals(self):
+        for name, damage, says in (("corrupted", (20, b"\xff"), "corrupted"),
+                                   ("newer", (11, b"\x02"), "newer version"),
+                                   ("cut", None, "corrupted")):
+            with self.subTest(name):
+                journal = self.leave_half()
+                if damage is None:
+                    os.truncate(journal, 30)
+                else:
+                    self.change(journal, *damage)
+                result = self.copy(self.source, self.remote("far"))
+                self.assertIn(says, result.stderr)
+                self.same_file("near/file", "far/file")
+                self.assertEqual(os.listdir(self.path("far")), ["file"])
+                os.remove(self.path("far/file"))
+
+
+if __name__ == "__main__":
+    hosts.main()
