@@ -411,7 +411,7 @@ void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
     bool done =
         verify(file, &error) && large_open(sink, file, &error) &&
         sink_set_attributes(sink, file->fd, file->mode, file->mtime_s, file->mtime_ns, &error);
-    bool waits = done && file->size <= BATCH_FILE_MAX;
+    bool waits = done && file->size <= BATCH_FILE_MAX && file->journal == NULL;
     if (waits)
         wait_in_batch(sink, file);
     else if (done)

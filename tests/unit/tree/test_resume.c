@@ -360,6 +360,13 @@ static void test_source_has_grown(void **state)
     run(0);
     assert_arrived();
     assert_int_equal(copy.content, 0);
+    static const off_t smaller[] = {3 * MIB, 600000, 100}; /* without a journal, and small */
+    for (unsigned i = 0; i < 3; i++) {
+        leave_half(17, 0);
+        assert_int_equal(truncate(from, smaller[i]), 0);
+        run(0);
+        assert_arrived();
+    }
 }
 
 static void test_killed(void **state)
