@@ -17,10 +17,6 @@ size_t message_limit(uint64_t type)
     case MESSAGE_ANSWER:
     case MESSAGE_NAMES:
         return MESSAGE_LONG_BODY_MAX;
-    case 15: /* not given */
-    case 16:
-    case 17:
-        return 0;
     default:
         return type > 0 && type < MESSAGE_TYPE_COUNT ? MESSAGE_BODY_MAX : 0;
     }

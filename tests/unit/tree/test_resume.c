@@ -131,6 +131,7 @@ static void test_nothing_in_common(void **state)
     (void)state;
     make_file(from, 3 * MIB, 5);
     make_file(to, 3 * MIB, 6);
+    set_time(to, 1000, 0);
     run(0);
     assert_arrived();
     assert_int_equal(copy.kept, 0);
