@@ -14,7 +14,7 @@ import time
 import hosts
 from hosts import CONFIG, FAR_EXEC, FAR_HOME, HOST, PETREL, TEMP
 
-INTERRUPTED, NO_REMOTE = 20, 42
+INTERRUPTED, NO_REMOTE, SSH = 20, 42, 255
 
 
 class Reuse(hosts.Case):
@@ -220,7 +220,21 @@ class Reuse(hosts.Case):
         self.arrives()
         self.assertEqual(os.listdir(cache), ["petrel-ssh"])
 
+    def test_a_jump_host_that_fails(self):
+        """ssh hides what the jump says while it keeps a connection: so that is said."""
+        words = ["-B", "-o", "ProxyCommand=echo no way >&2; exit 1", self.source,
+                 self.remote("far/x")]
+        result = self.finish(self.plain(*words))
+        self.assertEqual(result.code, SSH)
+        self.assertIn("--no-reuse shows what the jump host says", result.stderr)
+        result = self.finish(self.plain("--no-reuse", *words))
+        self.assertEqual(result.code, SSH)
+        self.assertIn("no way", result.stderr)
+        self.assertNotIn("--no-reuse", result.stderr)
+
     def test_install_uses_it(self):
+        if not os.path.exists(os.path.join(os.path.dirname(PETREL), "petrel-static")):
+            self.skipTest("built without petrel-static")
         result = self.finish(self.start("-B", "-F", self.config, self.source, self.remote("far/x"),
                                         config=False, env=self.environment))
         self.assertEqual(result.code, NO_REMOTE)

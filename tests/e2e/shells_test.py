@@ -222,7 +222,7 @@ class Shells(hosts.Case):
         for name in self.each_shell():
             result = self.own("-F", CONFIG, self.source, self.remote("far/new"), config=False,
                               code=NO_REMOTE)
-            for part in (f"{HOST}: no petrel for ", f"{FAR_HOME}/.local/bin", "petrel install"):
+            for part in (f"{HOST}: no petrel for ", f"{FAR_HOME}/.local/bin", "install"):
                 self.assertIn(part, result.stderr, name)
 
     def test_a_password_that_sudo_wants(self):
