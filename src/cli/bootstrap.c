@@ -34,9 +34,27 @@ static bool from_hex(const char *text, uint8_t *bytes, size_t size)
     return true;
 }
 
-static const char *ways_text(unsigned ways)
+static const struct {
+    const char *name;
+    unsigned way;
+} way_names[] = {{"udp", WAY_UDP}, {"ssh", WAY_SSH}, {"ports", WAY_PORTS}};
+
+#define WAY_NAMES (sizeof(way_names) / sizeof(way_names[0]))
+
+#define WAYS_TEXT_MAX 16 /* all names together */
+
+/* Such as "udp,ssh". */
+static const char *ways_text(unsigned ways, char text[WAYS_TEXT_MAX])
 {
-    return ways == WAY_SSH ? "ssh" : ways == (WAY_UDP | WAY_SSH) ? "udp,ssh" : "udp";
+    text[0] = '\0';
+    for (size_t i = 0; i < WAY_NAMES; i++) {
+        if ((ways & way_names[i].way) == 0)
+            continue;
+        size_t length = strlen(text);
+        snprintf(text + length, WAYS_TEXT_MAX - length, "%s%s", length > 0 ? "," : "",
+                 way_names[i].name);
+    }
+    return text;
 }
 
 /* Ways that are not known are skipped. */
@@ -45,10 +63,11 @@ static unsigned read_ways(const char *value)
     unsigned ways = 0;
     while (*value != '\0') {
         size_t length = strcspn(value, ",");
-        if (length == 3 && memcmp(value, "udp", 3) == 0)
-            ways |= WAY_UDP;
-        if (length == 3 && memcmp(value, "ssh", 3) == 0)
-            ways |= WAY_SSH;
+        for (size_t i = 0; i < WAY_NAMES; i++) {
+            if (length == strlen(way_names[i].name) &&
+                memcmp(value, way_names[i].name, length) == 0)
+                ways |= way_names[i].way;
+        }
         value += length + (value[length] == ',');
     }
     return ways;
@@ -62,7 +81,7 @@ static size_t fits(int length, size_t capacity)
 size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, size_t capacity)
 {
     char secret[2 * START_SECRET_SIZE + 1], session[2 * SESSION_ID_SIZE + 1];
-    char policy[SEND_POLICY_WORD_MAX];
+    char policy[SEND_POLICY_WORD_MAX], ways[WAYS_TEXT_MAX];
     to_hex(start->secret, START_SECRET_SIZE, secret);
     to_hex(start->session_id, SESSION_ID_SIZE, session);
     send_policy_write(&start->policy, policy);
@@ -75,19 +94,20 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
         start->protocol.lowest, start->protocol.highest, (unsigned long long)start->path.rate_bps,
         (unsigned long long)(start->path.rtt_ns / NS_PER_US),
         (unsigned long)start->path.loss_millionths, start->measure ? MEASURE : COPY,
-        ways_text(start->ways));
+        ways_text(start->ways, ways));
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
 
 size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line, size_t capacity)
 {
+    char ways[WAYS_TEXT_MAX];
     return fits(snprintf(line, capacity,
                          ANSWER "version=%s protocol=%u-%u port=%u address=%s "
                                 "job=%s ways=%s\n",
                          answer->version, answer->protocol.lowest, answer->protocol.highest,
                          answer->port, answer->address[0] ? answer->address : "none",
-                         answer->measure ? MEASURE : COPY, ways_text(answer->ways)),
+                         answer->measure ? MEASURE : COPY, ways_text(answer->ways, ways)),
                 capacity);
 }
 

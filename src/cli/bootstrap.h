@@ -18,8 +18,8 @@ struct version_range {
     uint8_t lowest, highest;
 };
 
-/* The ways that a session may take, as bits. */
-enum session_way { WAY_UDP = 1, WAY_SSH = 2 };
+/* The ways that a session may take, as bits; PORTS in place of SSH: only ports packets go there. */
+enum session_way { WAY_UDP = 1, WAY_SSH = 2, WAY_PORTS = 4 };
 
 struct bootstrap_start {
     uint8_t secret[START_SECRET_SIZE];

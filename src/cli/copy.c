@@ -165,6 +165,12 @@ static bool has_way_through_ssh(const struct copy *copy)
     return (copy->start.ways & copy->channel.answer.ways & WAY_SSH) != 0;
 }
 
+/* Through the channel a far end's firewall can be opened, also where it may carry nothing else. */
+static bool has_channel_for_ports(const struct copy *copy)
+{
+    return (copy->start.ways & copy->channel.answer.ways & WAY_PORTS) != 0;
+}
+
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
@@ -178,7 +184,7 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .limit_bps = options->limit_bps,
                                  .policy = options->policy,
                                  .path = copy->remembered,
-                                 .ways = options->udp == UDP_ONLY    ? WAY_UDP
+                                 .ways = options->udp == UDP_ONLY    ? WAY_UDP | WAY_PORTS
                                          : options->udp == UDP_NEVER ? WAY_SSH
                                                                      : WAY_UDP | WAY_SSH,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
@@ -278,34 +284,36 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                 size_t hint_capacity, struct error *error)
 {
     const struct copy_options *options = &copy->options;
-    struct transfer_run run = {.transfer = {.client = true,
-                                            .role = options->push ? ROLE_SENDER : ROLE_RECEIVER,
-                                            .request = &copy->request,
-                                            .open_storage = open_storage,
-                                            .open_context = copy,
-                                            .on_event = report_event,
-                                            .event_context = copy->report},
-                               .driver = {.candidate_count = copy->channel.addresses.count,
-                                          .lanes = options->lanes,
-                                          .limit_bps = options->limit_bps,
-                                          .policy = options->policy.kind,
-                                          .fixed_bps = options->policy.fixed_bps,
-                                          .remembered = copy->remembered,
-                                          .rtt_ns = copy->remembered.rtt_ns,
-                                          .open_timeout_ns = OPEN_TIMEOUT_NS,
-                                          .stream = has_way_through_ssh(copy),
-                                          .stream_in = copy->channel.from_remote,
-                                          .stream_out = copy->channel.to_remote,
-                                          .tells_ports = !copy->channel.jumped,
-                                          .on_way = on_way,
-                                          .way_context = copy,
-                                          .stop = copy->stop,
-                                          .watch_fd = copy->channel.from_remote,
-                                          .on_watch = channel_watch_read,
-                                          .watch_context = &copy->watch},
-                               .on_tick = tick,
-                               .tick_context = copy,
-                               .watch = &copy->watch};
+    struct transfer_run run = {
+        .transfer = {.client = true,
+                     .role = options->push ? ROLE_SENDER : ROLE_RECEIVER,
+                     .request = &copy->request,
+                     .open_storage = open_storage,
+                     .open_context = copy,
+                     .on_event = report_event,
+                     .event_context = copy->report},
+        .driver = {.candidate_count = copy->channel.addresses.count,
+                   .lanes = options->lanes,
+                   .limit_bps = options->limit_bps,
+                   .policy = options->policy.kind,
+                   .fixed_bps = options->policy.fixed_bps,
+                   .remembered = copy->remembered,
+                   .rtt_ns = copy->remembered.rtt_ns,
+                   .open_timeout_ns = OPEN_TIMEOUT_NS,
+                   .stream = has_way_through_ssh(copy) || has_channel_for_ports(copy),
+                   .stream_for_ports = has_channel_for_ports(copy),
+                   .stream_in = copy->channel.from_remote,
+                   .stream_out = copy->channel.to_remote,
+                   .tells_ports = !copy->channel.jumped,
+                   .on_way = on_way,
+                   .way_context = copy,
+                   .stop = copy->stop,
+                   .watch_fd = copy->channel.from_remote,
+                   .on_watch = channel_watch_read,
+                   .watch_context = &copy->watch},
+        .on_tick = tick,
+        .tick_context = copy,
+        .watch = &copy->watch};
     memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
     _Static_assert(sizeof(run.driver.candidates) == sizeof(copy->channel.addresses.list), "");

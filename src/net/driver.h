@@ -51,6 +51,7 @@ struct driver_config {
      * silent. Alone it carries everything. Ignores SIGPIPE in this process. */
     bool stream;
     int stream_in, stream_out;
+    bool stream_for_ports; /* the stream carries no session, only the ports packets below */
     /* Through the stream: a client tells the ports it sends from, a server sends a few packets to
      * these ports of `punch_to` (family 0: nowhere), so that firewalls take what follows for
      * replies. */

@@ -55,7 +55,7 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .peer = result->peer,
         .suite = result->suite,
         .kind = driver->udp ? LANE_DATAGRAM : LANE_STREAM,
-        .channel = driver->udp && driver->stream != NULL,
+        .channel = driver->udp && driver->stream != NULL && !config->stream_for_ports,
         .starts_on_channel = result->address.family == 0,
         .lanes = 1,
         .rtt_ns = result->rtt_ns != 0 ? result->rtt_ns : config->rtt_ns,

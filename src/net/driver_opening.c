@@ -26,7 +26,7 @@ static bool open_candidates(struct driver *driver, struct error *error)
     struct error first = {0};
     for (unsigned i = 0; i < driver->config.candidate_count; i++)
         any |= open_for_family(driver, driver->config.candidates[i].family, &first);
-    if (any || driver->config.stream)
+    if (any || (driver->config.stream && !driver->config.stream_for_ports))
         return true;
     if (first.kind == ERROR_NONE)
         return error_set(error, ERROR_USAGE, "no address to reach the server at");
@@ -64,7 +64,7 @@ bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *
         .rtt_ns = config->rtt_ns,
         .timeout_ns = config->open_timeout_ns,
         .stream = config->stream && !driver->udp,
-        .channel = config->stream && driver->udp,
+        .channel = config->stream && driver->udp && !config->stream_for_ports,
     };
     memcpy(opening.secret, config->secret, sizeof(opening.secret));
     memcpy(opening.session_id, config->session_id, sizeof(opening.session_id));

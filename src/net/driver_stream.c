@@ -12,7 +12,7 @@
 /* What the end of the stream means for the session. */
 static void tell_session(struct driver *driver, const struct error *error, uint64_t now_ns)
 {
-    if (session_is_closed(driver->session))
+    if (session_is_closed(driver->session) || driver->config.stream_for_ports)
         return;
     if (!session_is_on_stream(driver->session))
         session_stream_ended(driver->session);
@@ -80,7 +80,8 @@ static void take_frame(struct driver *driver, const uint8_t *frame, size_t size,
     size_t packet_size = size - STREAM_LENGTH_SIZE;
     switch (packet[0]) {
     case HANDSHAKE_PACKET_TYPE:
-        opening_receive(driver->opening, NULL, packet, packet_size, now_ns);
+        if (!driver->config.stream_for_ports)
+            opening_receive(driver->opening, NULL, packet, packet_size, now_ns);
         break;
     case PORTS_PACKET_TYPE:
         take_ports(driver, packet, packet_size, now_ns);
@@ -90,13 +91,14 @@ static void take_frame(struct driver *driver, const uint8_t *frame, size_t size,
             driver->stream_rtt_ns = now_ns - driver->asked_ns;
         break;
     default:
-        take_lane_packet(driver, frame, size, now_ns);
+        if (!driver->config.stream_for_ports)
+            take_lane_packet(driver, frame, size, now_ns);
     }
 }
 
 static bool session_is_behind(const struct driver *driver)
 {
-    return driver->session != NULL &&
+    return driver->session != NULL && !driver->config.stream_for_ports &&
            !lane_can_receive(session_stream_lane(driver->session), STREAM_PACKET_MAX, 1);
 }
 
@@ -127,7 +129,7 @@ bool driver_receive_stream(struct driver *driver, uint64_t now_ns)
 uint64_t driver_stream_deadline(const struct driver *driver)
 {
     /* With the pipe full, what the lane wants is no reason to wake: the pipe will tell. */
-    if (stream_room(driver->stream) < STREAM_ROOM_LEAST)
+    if (driver->config.stream_for_ports || stream_room(driver->stream) < STREAM_ROOM_LEAST)
         return TIME_NEVER;
     return lane_deadline(session_stream_lane(driver->session));
 }
@@ -144,6 +146,8 @@ static void precede_with_flight(struct driver *driver, uint64_t now_ns)
 bool driver_send_stream(struct driver *driver, uint64_t now_ns)
 {
     bool any = stream_flush(driver->stream);
+    if (driver->config.stream_for_ports)
+        return any;
     struct lane *lane = session_stream_lane(driver->session);
     while (lane_send(lane, driver->stream_train, stream_room(driver->stream), now_ns)) {
         precede_with_flight(driver, now_ns);

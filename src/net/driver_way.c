@@ -88,7 +88,7 @@ static void tell(struct driver *driver, bool stream)
 void driver_tell_way_at_end(struct driver *driver)
 {
     if (driver->config.client && driver->session != NULL && !driver->told_way &&
-        session_is_on_stream(driver->session))
+        !driver->config.stream_for_ports && session_is_on_stream(driver->session))
         tell(driver, true);
 }
 
@@ -106,7 +106,7 @@ static void consider_telling(struct driver *driver, uint64_t now_ns)
 
 void driver_tend_way(struct driver *driver, uint64_t now_ns)
 {
-    if (!driver->config.client)
+    if (!driver->config.client || driver->config.stream_for_ports)
         return;
     if (driver->session != NULL)
         consider_telling(driver, now_ns);

@@ -229,6 +229,12 @@ class Punching(Case):
         self.assertEqual(self.ways(result), [])
         self.assertEqual(result.events()[-1]["lanes"], 2)
 
+    def test_replies_alone_may_enter_and_ssh_may_carry_nothing(self):
+        self.rules(*self.CONNTRACK, policy="drop")
+        result = self.copy("--json", "--udp=only", self.source, self.remote("far"))
+        self.same_content("near", "far")
+        self.assertEqual(self.ways(result), [])
+
     def test_behind_masquerade(self):
         self.rules(*self.CONNTRACK, policy="drop")
         text = ("table inet petrel_test {\n chain c {\n type nat hook postrouting priority 100;\n"
