@@ -36,7 +36,9 @@ static void give_up(struct opening *opening)
     double seconds = (double)opening->timeout_ns / (double)NS_PER_S;
     char text[400];
 
-    if (opening->heard) {
+    /* A server's knocking alone is no answer: our packets do not get there. */
+    bool answered = opening->client ? opening->current != OPENING_NOBODY : opening->heard;
+    if (answered) {
         error_set(&opening->error, ERROR_PEER_LOST,
                   "the peer fell silent during the handshake, which took over %g s", seconds);
     } else if (opening->only_stream) {

@@ -80,6 +80,22 @@ uint64_t way_deadline(const struct session *session)
     return since_ns == TIME_NEVER ? TIME_NEVER : since_ns + SILENCE_NS;
 }
 
+/* The peer speaks on the stream, and has been silent by datagrams for as long as it takes to be
+ * given up: then ours do not arrive either, as far as anybody can tell, and an end that has had
+ * nothing to say learns it at once. */
+static bool peer_went_over(const struct session *session)
+{
+    uint64_t newest_ns = 0;
+    if (session->on_stream || !has_stream(session))
+        return false;
+    for (unsigned i = 0; i < session->lane_count; i++) {
+        const struct lane_slot *slot = &session->slots[i];
+        if (slot->active && slot->counters.last_heard_ns > newest_ns)
+            newest_ns = slot->counters.last_heard_ns;
+    }
+    return session->slots[session->stream].counters.last_heard_ns > newest_ns + SILENCE_NS;
+}
+
 static void recall_stream(struct session *session)
 {
     struct command_park park = {.kind = COMMAND_PARK};
@@ -91,7 +107,7 @@ static void recall_stream(struct session *session)
 void way_step(struct session *session)
 {
     recall_stream(session);
-    if (session->now_ns >= way_deadline(session)) {
+    if (session->now_ns >= way_deadline(session) || peer_went_over(session)) {
         session->on_stream = true;
         session->stream_recall = false;
         rate_tune_lanes(session, true);
