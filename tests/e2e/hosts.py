@@ -3,6 +3,7 @@
 A test file ends in hosts.main(). Started by meson as FILE PETREL PETREL_LAB [TEST...], it starts
 itself again on the near host of a pair with a short clean path; 77 where there can be none.
 """
+import functools
 import json
 import os
 import shutil
@@ -69,13 +70,31 @@ def unprivileged(*words):
     return ["unshare", "--user", "--map-user=65534", *words]
 
 
+def network_of(process, run=()):
+    """Which network namespace a process is in, as the kernel names it."""
+    return subprocess.check_output([*run, "readlink", f"/proc/{process}/ns/net"], text=True).strip()
+
+
+@functools.cache
+def own_networks():
+    return network_of("self"), network_of("self", FAR_EXEC)
+
+
+def is_ours(process):
+    """Whether it runs on one of the two hosts of this test; others may run beside it."""
+    try:
+        return os.readlink(f"/proc/{process}/ns/net") in own_networks()
+    except OSError:
+        return False
+
+
 def own_processes():
     """Ids of the processes that run our petrel, here or on the far host."""
     found = set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                if os.readlink(f"/proc/{entry}/exe") in (PETREL, HOOKS):
+                if os.readlink(f"/proc/{entry}/exe") in (PETREL, HOOKS) and is_ours(entry):
                     found.add(int(entry))
             except OSError:
                 pass

@@ -34,7 +34,7 @@ def processes(*parts):
     """Command lines with all these parts in them, ours and the checking one excepted, by id."""
     found = {}
     for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
+        if not entry.isdigit() or int(entry) == os.getpid() or not hosts.is_ours(entry):
             continue
         try:
             with open(f"/proc/{entry}/cmdline", "rb") as file:
