@@ -5,7 +5,7 @@
 #include "base/units.h"
 
 #define FIRST_WAIT_NS (500 * NS_PER_MS)
-#define DOUBLINGS 5u /* up to 16 s */
+#define DOUBLINGS 4u /* up to 8 s; a try itself takes as long where nothing answers */
 #define FRUITLESS_MAX 5u
 
 /* What may pass by itself. Before an answer ssh fails in many words, not all of them its own. */

@@ -15,7 +15,6 @@
 #define PROBE_PERIOD_MAX NS_PER_S
 #define KEEPALIVE_NS (10 * NS_PER_S)
 #define LISTEN_NS (300 * NS_PER_MS)
-#define LISTEN_AGAIN_NS NS_PER_S
 #define SILENT_TIMEOUTS 3u
 
 /* ---- measurement intervals ---- */
@@ -423,9 +422,9 @@ static uint64_t keepalive_deadline(const struct lane *lane)
 {
     if (!lane->client || lane->probes_mtu || !lane->joined)
         return lane->last_sent_ns + KEEPALIVE_NS;
-    uint64_t first_ns = lane->counters.last_heard_ns + LISTEN_NS;
-    bool asked = lane->last_sent_ns >= first_ns;
-    return asked ? lane->last_sent_ns + LISTEN_AGAIN_NS : first_ns;
+    uint64_t heard_ns = lane->counters.last_heard_ns, sent_ns = lane->last_sent_ns;
+    bool asked = sent_ns >= heard_ns + LISTEN_NS;
+    return (asked ? sent_ns : heard_ns) + LISTEN_NS;
 }
 
 uint64_t lane_probe_deadline(const struct lane *lane)

@@ -233,7 +233,8 @@ class Again(Survive):
         self.assertIn("answers again", self.arrives(process).stderr)
 
     def test_the_time_is_over(self):
-        process = self.start_copy("--no-reuse", "-o", "ControlPath=none", "--retry-for", "5s")
+        process = self.start_copy("--no-reuse", "-o", "ControlPath=none", "-o", "ConnectTimeout=2",
+                                  "--retry-for", "4s")
         self.flows()
         for ssh in processes(f"ssh -F {CONFIG}", "remote"):
             os.kill(ssh, signal.SIGKILL)
