@@ -8,6 +8,7 @@
 #include "cli/channel_watch.h"
 #include "cli/commands.h"
 #include "cli/copy_options.h"
+#include "cli/copy_request.h"
 #include "cli/exit_code.h"
 #include "cli/install_offer.h"
 #include "cli/interrupt.h"
@@ -31,6 +32,7 @@
 struct copy {
     struct copy_options options;
     struct transfer_request request;
+    struct copy_lists lists;
     struct file_source *source; /* until the transfer has taken it */
     struct ssh_channel channel;
     struct bootstrap_start start;
@@ -57,61 +59,37 @@ try {
 static bool prepare_push(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
-    const char **paths = calloc(options->source_count, sizeof(*paths));
-    if (paths == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for the sources");
-    for (size_t i = 0; i < options->source_count; i++)
-        paths[i] = options->sources[i].path;
-    copy->source = file_source_new_push(paths, options->source_count, &copy->request, error);
+    if (copy->source != NULL) /* of a try that did not come to it */
+        file_source_ops.close(copy->source);
+    copy->source = NULL;
+    char **paths = calloc(options->source_count, sizeof(*paths));
+    bool good = paths != NULL;
+    for (size_t i = 0; good && i < options->source_count; i++)
+        good = (paths[i] = copy_request_path(options, i)) != NULL;
+    if (good)
+        copy->source = file_source_new_push((const char *const *)paths, options->source_count,
+                                            &copy->request, error);
+    for (size_t i = 0; paths != NULL && i < options->source_count; i++)
+        free(paths[i]);
     free(paths);
-    return copy->source != NULL;
-}
-
-static bool prepare_pull(struct copy *copy, struct error *error)
-{
-    copy->request.flags |= TRANSFER_WILDCARDS;
-    for (size_t i = 0; i < copy->options.source_count; i++) {
-        if (!transfer_request_add(&copy->request, copy->options.sources[i].path, false))
-            return error_set(error, ERROR_USAGE, "too many sources, or a name that is too long");
-    }
-    return true;
+    if (!good)
+        return error_set(error, ERROR_MEMORY, "no memory for the sources");
+    return copy->source != NULL && (copy->lists.files == NULL ||
+                                    file_source_set_list(copy->source, copy->lists.files, error));
 }
 
 static bool prepare(struct copy *copy, struct error *error)
 {
-    const struct copy_options *options = &copy->options;
     transfer_request_release(&copy->request);
-    copy->request = (struct transfer_request){0};
-    const char *path = options->destination.path;
-    size_t length = strlen(path);
-    struct filter filter = {0};
-    if (!filter_words_build(&options->filters, options->from_nul, &filter, error))
-        return false;
-    copy->request.flags = options->checksum ? 0 : TRANSFER_QUICK_CHECK;
-    if (options->whole)
-        copy->request.flags |= TRANSFER_WHOLE;
-    if (options->delete_others || options->delete_excluded)
-        copy->request.flags |= TRANSFER_DELETE;
-    if (options->delete_excluded)
-        filter_unprotect(&filter);
-    if (options->max_delete != UINT64_MAX)
-        copy->request.flags |= TRANSFER_MAX_DELETE;
-    copy->request.max_delete = options->max_delete;
-    transfer_request_take_filter(&copy->request, &filter);
-    if (options->make_path)
-        copy->request.flags |= TRANSFER_MAKE_PATH;
-    if (options->follow_links)
-        copy->request.flags |= TRANSFER_FOLLOW_LINKS;
-    if (options->dry_run)
-        copy->request.flags |= TRANSFER_DRY_RUN;
-    if (options->push && (options->dry_run || options->verbose > 0 || options->json != NULL))
-        copy->request.flags |= TRANSFER_NAME_FILES;
-    if (options->source_count > 1 || (length > 0 && path[length - 1] == '/'))
-        copy->request.flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
-    copy->request.destination = strdup(path);
-    if (copy->request.destination == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for the destination");
-    return options->push ? prepare_push(copy, error) : prepare_pull(copy, error);
+    return copy_request_fill(&copy->options, &copy->lists, &copy->request, error) &&
+           (!copy->options.push || prepare_push(copy, error));
+}
+
+static ptrdiff_t read_list(void *context, uint64_t offset, uint8_t *bytes, size_t capacity,
+                           struct error *error)
+{
+    const struct copy *copy = context;
+    return file_list_read(copy->lists.files, offset, bytes, capacity, error);
 }
 
 static bool open_storage(void *context, const struct transfer_request *request,
@@ -128,6 +106,8 @@ static bool open_storage(void *context, const struct transfer_request *request,
     }
     storage->sink = file_sink_new();
     storage->sink_ops = &file_sink_ops;
+    if (storage->sink != NULL && copy->lists.files != NULL)
+        file_sink_set_list(storage->sink, copy->lists.files);
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
 }
 
@@ -314,6 +294,8 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
         .on_tick = tick,
         .tick_context = copy,
         .watch = &copy->watch};
+    run.transfer.read_list = read_list;
+    run.transfer.list_context = copy;
     memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
     _Static_assert(sizeof(run.driver.candidates) == sizeof(copy->channel.addresses.list), "");
@@ -491,13 +473,17 @@ int command_copy(int argc, char **argv)
     copy.report = report_new(&report, &error);
     for (size_t i = 0; copy.report != NULL && !report.quiet && i < copy.options.remarks.count; i++)
         report_line(copy.report, "%s", copy.options.remarks.values[i]);
-    int code = copy.report != NULL ? copy_files(&copy) : exit_code_of(error.kind);
+    bool read = copy.report != NULL && copy_lists_read(&copy.options, &copy.lists, &error);
+    int code = read ? copy_files(&copy) : exit_code_of(error.kind);
+    if (copy.report != NULL && !read)
+        code = report_end(copy.report, &copy.before, &error, "", code);
     if (copy.report == NULL)
         fprintf(stderr, "petrel: %s\n", error.text);
     report_free(copy.report);
     if (copy.source != NULL)
         file_source_ops.close(copy.source);
     transfer_request_release(&copy.request);
+    copy_lists_release(&copy.lists);
     copy_options_release(&copy.options);
     return code;
 }

@@ -25,8 +25,10 @@ struct copy_options {
     int verbose;
     struct option_list remarks; /* lines about options that are not needed */
     struct filter_words filters;
-    bool from_nul;  /* lists in files are separated by NUL */
-    unsigned lanes; /* 0: auto */
+    const char *files_from; /* NULL: none */
+    bool recursive;         /* with --files-from */
+    bool from_nul;          /* lists in files are separated by NUL */
+    unsigned lanes;         /* 0: auto */
     uint16_t first_port, last_port;
     enum udp_use udp;
     uint64_t limit_bps;

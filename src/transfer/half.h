@@ -47,6 +47,8 @@ struct transfer {
     uint8_t inbox[INBOX_SIZE];
     struct reader unread;
     unsigned unsupported_said;
+    uint64_t list_said; /* bytes of the list of files that were told */
+    bool list_open;     /* it is being told, or heard */
 
     /* The request as it stands: the client's own, or decoded; and a pull's names. */
     const struct transfer_request *request;

@@ -66,6 +66,7 @@ static void encode_body(const struct message *message, struct writer *writer)
     switch (message->type) {
     case MESSAGE_REQUEST:
     case MESSAGE_NAMES:
+    case MESSAGE_LIST:
         write_bytes(writer, message->bytes, message->length);
         break;
     case MESSAGE_READY:
@@ -269,6 +270,7 @@ static void decode_body(struct message *message, struct reader *reader)
     switch (message->type) {
     case MESSAGE_REQUEST:
     case MESSAGE_NAMES:
+    case MESSAGE_LIST:
         message->length = reader_left(reader);
         message->bytes = read_bytes(reader, message->length);
         break;

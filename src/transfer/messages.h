@@ -45,6 +45,7 @@ enum message_type {
     MESSAGE_KEEP = 16,
     MESSAGE_FORGET = 17,
     MESSAGE_DELETED = 18,
+    MESSAGE_LIST = 19,
     MESSAGE_FILE_SKIPPED = 20,
     MESSAGE_TYPE_COUNT
 };
@@ -60,8 +61,8 @@ struct sender_figures {
 
 struct message {
     enum message_type type;
-    /* READY: bitmap. ANSWER: verdicts and hashes. HASHES: 32 bytes for each bit of `kept`. REQUEST
-     * and NAMES: the whole body, see below. */
+    /* LIST: the body. READY: bitmap. ANSWER: verdicts and hashes. HASHES: 32 bytes for each bit of
+     * `kept`. REQUEST and NAMES: the whole body, see below. */
     const uint8_t *bytes;
     size_t length;
     uint32_t block;           /* ANSWER, HASHES, FORGET: of the offer */

@@ -5,7 +5,8 @@
 #include "base/units.h"
 #include "transfer/half.h"
 
-#define POOL_FIRST 32u /* blocks granted in the hello */
+#define LIST_PIECE 16384u /* bytes of the list of files in one message */
+#define POOL_FIRST 32u    /* blocks granted in the hello */
 #define MEASURE_MIN_NS (20 * NS_PER_MS)
 #define MEASURE_MAX_NS (100 * NS_PER_MS)
 #define RATE_MEMORY_NS (4 * NS_PER_S) /* in which the best recent rate is forgotten */
@@ -158,6 +159,7 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
                          (unsigned)receiver->target);
     if (!transfer->config.client)
         return move(receiver, RECEIVER_AWAITS_REQUEST, error);
+    transfer->list_open = (transfer->request->flags & TRANSFER_FILES_FROM) != 0;
     return move(receiver, RECEIVER_AWAITS_NAMES, error) &&
            transfer_say_request(transfer, now_ns, error);
 }
@@ -552,6 +554,29 @@ static bool end_sink(struct transfer *transfer, uint64_t now_ns)
     return true;
 }
 
+/* The list of files goes out piece by piece, as the control stream takes it. */
+static bool say_list(struct transfer *transfer, uint64_t now_ns)
+{
+    bool moved = false;
+    while (transfer->list_open && transfer_running(transfer) &&
+           control_out_has_room(&transfer->out)) {
+        uint8_t bytes[LIST_PIECE];
+        struct error error = {0};
+        ptrdiff_t size = transfer->config.read_list(
+            transfer->config.list_context, transfer->list_said, bytes, sizeof bytes, &error);
+        if (size < 0) {
+            transfer_fail(transfer, &error, now_ns);
+            return true;
+        }
+        struct message list = {.type = MESSAGE_LIST, .bytes = bytes, .length = (size_t)size};
+        transfer_say(transfer, &list, now_ns);
+        transfer->list_said += (uint64_t)size;
+        transfer->list_open = size > 0;
+        moved = true;
+    }
+    return moved;
+}
+
 static void say_progress(struct transfer *transfer, uint64_t now_ns)
 {
     struct receiver *receiver = transfer->receiver;
@@ -595,6 +620,7 @@ static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
     measure_disk_wait(transfer, now_ns);
     if (transfer->receiver->state <= RECEIVER_MOVING)
         moved |= grant(transfer);
+    moved |= say_list(transfer, now_ns);
     moved |= end_sink(transfer, now_ns);
     say_progress(transfer, now_ns);
     moved |= finish(transfer, now_ns);

@@ -336,9 +336,22 @@ static bool on_request(struct transfer *transfer, const struct message *message,
     if (!move(transfer->sender, SENDER_OPENING, error) ||
         !transfer_take_request(transfer, message, error))
         return false;
+    transfer->list_open = (transfer->request->flags & TRANSFER_FILES_FROM) != 0;
     transfer_put(transfer, &(struct work_job){.kind = WORK_OPEN, .request = transfer->request},
                  now_ns);
     return true;
+}
+
+/* The list of files of a pull: what it holds is checked where it is read. */
+static bool on_list(struct transfer *transfer, const struct message *message, uint64_t now_ns,
+                    struct error *error)
+{
+    if (!transfer->list_open)
+        return error_set(error, ERROR_PROTOCOL, "a list of files came that was not announced");
+    transfer->list_open = message->length > 0;
+    transfer->sender->source_waits = false;
+    return put_copy(transfer, &(struct work_job){.kind = WORK_LIST}, message, now_ns) ||
+           error_set(error, ERROR_MEMORY, "out of memory for the list of files");
 }
 
 static bool on_ready(struct transfer *transfer, const struct message *message, uint64_t now_ns,
@@ -405,6 +418,8 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
         return on_request(transfer, message, now_ns, error);
     case MESSAGE_READY:
         return on_ready(transfer, message, now_ns, error);
+    case MESSAGE_LIST:
+        return on_list(transfer, message, now_ns, error);
     case MESSAGE_ANSWER:
         return on_answer(transfer, message, now_ns, error);
     case MESSAGE_HASHES:

@@ -293,11 +293,12 @@ static void say_unsupported(struct transfer *transfer, uint64_t type, uint64_t n
 }
 
 /* A receiver that has many jobs waiting for its disk reads on when they are done: that hangs on
- * nothing but the disk. A sender always reads, so that no circle of waiting can close. */
+ * nothing but the disk. A sender always reads, so that no circle of waiting can close; but for a
+ * list of files, on which nothing else waits yet. */
 static bool may_read(const struct transfer *transfer)
 {
-    return transfer->config.role == ROLE_SENDER ||
-           work_backlog(transfer->work) < CONTROL_BACKLOG_MAX;
+    bool sends = transfer->config.role == ROLE_SENDER;
+    return work_backlog(transfer->work) < CONTROL_BACKLOG_MAX || (sends && !transfer->list_open);
 }
 
 static void act_on_messages(struct transfer *transfer, uint64_t now_ns)

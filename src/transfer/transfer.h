@@ -66,6 +66,11 @@ struct transfer_config {
     void *open_context;
     transfer_event_function *on_event;
     void *event_context;
+    /* A pull with TRANSFER_FILES_FROM: the bytes of the list from `offset` on, as many as there are
+     * up to `capacity`; 0 at its end, negative with an error. Called on the session's side. */
+    ptrdiff_t (*read_list)(void *context, uint64_t offset, uint8_t *bytes, size_t capacity,
+                           struct error *error);
+    void *list_context;
     /* Limit of the block pool, 0 for the default of 256. Memory follows need: a sender holds what
      * is in flight and a few blocks read ahead; a receiver grants 32 blocks, and on a long path up
      * to four times what is in flight. */

@@ -73,7 +73,8 @@ static void close_storage(struct work *work)
 
 static void free_job_bytes(const struct work_job *job)
 {
-    if (job->kind == WORK_EXISTING || job->kind == WORK_ANSWER || job->kind == WORK_HASHES)
+    if (job->kind == WORK_EXISTING || job->kind == WORK_ANSWER || job->kind == WORK_HASHES ||
+        job->kind == WORK_LIST)
         free(job->bytes);
 }
 
@@ -334,6 +335,18 @@ static void do_hashes(struct work *work, const struct work_job *job)
     put_report(work, &(struct work_report){.kind = WORK_ANSWER_BAD}, NULL, &error);
 }
 
+static void do_list(struct work *work, const struct work_job *job)
+{
+    struct error error = {0};
+    const struct source_ops *ops = work->storage.source_ops;
+    work->waiting = false;
+    if (!work->opened ||
+        (ops->list != NULL && ops->list(work->storage.source, job->bytes, job->length, &error)))
+        return;
+    error_set(&error, ERROR_PROTOCOL, "a list of files came that was not announced");
+    put_report(work, &(struct work_report){.kind = WORK_ANSWER_BAD}, NULL, &error);
+}
+
 static void do_job(struct work *work, const struct work_job *job)
 {
     switch (job->kind) {
@@ -355,6 +368,9 @@ static void do_job(struct work *work, const struct work_job *job)
         break;
     case WORK_HASHES:
         do_hashes(work, job);
+        break;
+    case WORK_LIST:
+        do_list(work, job);
         break;
     case WORK_SINK:
         do_sink(work, &job->sink);

@@ -61,11 +61,12 @@ enum work_job_kind {
     WORK_BUFFER,   /* bytes: BLOCK_SIZE of memory for the source to fill */
     WORK_ANSWER,   /* block, bytes, length: an answer for the source */
     WORK_HASHES,   /* piece, its hashes in `bytes`: for the source */
+    WORK_LIST,     /* bytes, length: of the list of files, for the source; 0: it has ended */
     WORK_SINK,     /* sink: a job for the sink, its error in `error` */
     WORK_CLOSE     /* close the storage and end */
 };
 
-/* `bytes` of EXISTING, ANSWER and HASHES come from malloc and are freed by the disk side. */
+/* `bytes` of EXISTING, ANSWER, HASHES and LIST come from malloc and are freed by the disk side. */
 struct work_job {
     enum work_job_kind kind;
     const struct transfer_request *request; /* borrowed until the work has ended */

@@ -7,7 +7,8 @@
 #include "tree/wildcard.h"
 
 #define KNOWN_FLAGS                                                                                \
-    (((TRANSFER_WHOLE << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE)
+    (((TRANSFER_WHOLE << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE |      \
+     TRANSFER_FILES_FROM | TRANSFER_LIST_TREES)
 
 void transfer_request_release(struct transfer_request *request)
 {

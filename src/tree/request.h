@@ -25,7 +25,9 @@ enum transfer_flag {
     TRANSFER_WHOLE = 1u << 7,                    /* --whole: what is there is not compared */
     TRANSFER_FILTERS = 1u << 16,                 /* filter rules follow */
     TRANSFER_DELETE = 1u << 17,                  /* --delete: what did not come, at the end */
-    TRANSFER_MAX_DELETE = 1u << 18               /* --max-delete: a number follows */
+    TRANSFER_MAX_DELETE = 1u << 18,              /* --max-delete: a number follows */
+    TRANSFER_FILES_FROM = 1u << 19,              /* a list of paths in the one source will come */
+    TRANSFER_LIST_TREES = 1u << 20               /* listed directories mean all below them */
 };
 
 struct transfer_request {

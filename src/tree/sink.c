@@ -139,6 +139,11 @@ struct file_sink *file_sink_new(void)
     return sink;
 }
 
+void file_sink_set_list(struct file_sink *sink, struct file_list *list)
+{
+    sink->list = list;
+}
+
 /* Temporary names are made of the final ones alone, so two processes must not write to one place
  * at once under the same names. Whoever does not get the lock (or where there are no locks) puts a
  * random number in. */

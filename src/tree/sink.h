@@ -12,12 +12,16 @@
 #ifndef PETREL_TREE_SINK_H
 #define PETREL_TREE_SINK_H
 
+#include "tree/file_list.h"
 #include "tree/storage.h"
 
 struct file_sink;
 
 /* NULL without memory. */
 struct file_sink *file_sink_new(void);
+/* --files-from of a pull: whatever the list (indexed) does not name is refused. It is
+ * borrowed for the sink's life. */
+void file_sink_set_list(struct file_sink *sink, struct file_list *list);
 
 /* The operations; their `sink` is a struct file_sink, which close() frees. */
 extern const struct sink_ops file_sink_ops;

@@ -166,7 +166,8 @@ struct file_sink {
     uint64_t flags;
     struct place place;
     struct filter filter;
-    char *admitted; /* a directory that the filter is known to let pass, or NULL */
+    struct file_list *list; /* --files-from, NULL */
+    char *admitted;         /* a directory that the filter is known to let pass, or NULL */
     bool is_open, has_failed, has_ended;
     uint64_t salt;                /* 0: the only petrel that writes to this root */
     char path[SINK_PATH_MAX + 2]; /* of the entry in hand, below root */

@@ -46,11 +46,15 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
     memcpy(sink->path + size, entry->path, entry->path_size);
     sink->path[size + entry->path_size] = '\0';
     const char *asked = is_root ? place->names[entry->name] : sink->path;
-    if (sink->filter.count == 0 || filter_passes(sink, asked, is_directory))
+    bool listed =
+        sink->list == NULL || file_list_admits(sink->list, asked, strlen(asked), is_directory,
+                                               (sink->flags & TRANSFER_LIST_TREES) != 0);
+    if (listed && (sink->filter.count == 0 || filter_passes(sink, asked, is_directory)))
         return deletion_note(sink, entry);
     char shown[200];
-    error_set(&error, ERROR_REFUSED, "the peer sent %s, which the filter excludes",
-              display_name(shown, sizeof shown, asked));
+    error_set(&error, ERROR_REFUSED, "the peer sent %s, which %s",
+              display_name(shown, sizeof shown, asked),
+              listed ? "the filter excludes" : "--files-from does not name");
     return sink_fail(sink, &error);
 }
 

@@ -195,9 +195,12 @@ static enum source_result source_next(void *context, uint8_t *buffer, struct sou
     enum source_result result = SOURCE_PROBLEM;
     if (source->fatal.kind != ERROR_NONE)
         result = fail(source, out);
+    else if (source->list_pending)
+        result = SOURCE_WAIT;
     else if (!take_problem(source, out))
         result = work(source, buffer, out);
-    if (!source->totals_final) /* counting takes a share of the time, however long a step is */
+    if (!source->totals_final &&
+        !source->list_pending) /* counting takes a share of the time, however long a step is */
         source_count_ahead(source, COUNT_SLICE_NS + (source_clock_ns() - start) / COUNT_SHARE);
     out->total_files = source->total_files;
     out->total_bytes = source->total_bytes;
@@ -214,6 +217,18 @@ static bool source_answer(void *context, uint32_t block, const uint8_t *bytes, s
 static bool source_hashes(void *context, const struct hash_piece *piece, struct error *error)
 {
     return have_take(context, piece, error);
+}
+
+static bool source_list(void *context, const uint8_t *bytes, size_t size, struct error *error)
+{
+    struct file_source *source = context;
+    if (!source->list_pending)
+        return error_set(error, ERROR_PROTOCOL, "a list of files came that was not announced");
+    if (size == 0) {
+        source->list_pending = false;
+        return true;
+    }
+    return file_list_append(source->list, bytes, size, error);
 }
 
 static void source_set_existing(void *context, const uint8_t *bitmap, size_t size)
@@ -245,6 +260,8 @@ static void source_close(void *context)
     free(source->said_path);
     free(source->exists);
     filter_release(&source->filter);
+    if (source->owns_list)
+        file_list_free(source->list);
     operands_release(&source->operands);
     free(source);
 }
@@ -253,6 +270,7 @@ const struct source_ops file_source_ops = {
     .next = source_next,
     .answer = source_answer,
     .hashes = source_hashes,
+    .list = source_list,
     .set_existing = source_set_existing,
     .names = source_names,
     .close = source_close,
@@ -270,6 +288,15 @@ static void start_totals(struct file_source *source)
         source->total_files += !names->name_is_directory[i];
         source->total_bytes += source->operands.sizes[i];
     }
+}
+
+/* A list names paths in one directory, whose contents are meant. */
+static bool list_is_possible(const struct file_source *source, struct error *error)
+{
+    const struct transfer_request *names = &source->operands.names;
+    bool one = names->name_count == 1 && names->name_is_directory[0] && names->names[0][0] == '\0';
+    return one || error_set(error, ERROR_USAGE,
+                            "--files-from names paths in one source, which is a directory");
 }
 
 /* Takes the operands. */
@@ -294,6 +321,7 @@ static struct file_source *source_new(struct operands *operands,
     source->offers.names = WALK_EXISTING;
     source->counting.names = WALK_ALL;
     source->answered_root = -1;
+    source->list_trees = (request->flags & TRANSFER_LIST_TREES) != 0;
     if (!filter_copy(&source->filter, &request->filter, error)) {
         source_close(source);
         return NULL;
@@ -326,5 +354,20 @@ struct file_source *file_source_new_pull(const struct transfer_request *request,
     struct operands operands = {0};
     if (!operands_from_request(&operands, request, error))
         return NULL;
-    return source_new(&operands, request, error);
+    struct file_source *source = source_new(&operands, request, error);
+    if (source == NULL || (request->flags & TRANSFER_FILES_FROM) == 0)
+        return source;
+    source->list = file_list_new();
+    source->list_pending = source->owns_list = true;
+    if (source->list != NULL && list_is_possible(source, error))
+        return source;
+    error_set(error, ERROR_MEMORY, "no memory for the list of files");
+    source_close(source);
+    return NULL;
+}
+
+bool file_source_set_list(struct file_source *source, struct file_list *list, struct error *error)
+{
+    source->list = list;
+    return list_is_possible(source, error);
 }

@@ -7,6 +7,7 @@
 #ifndef PETREL_TREE_SOURCE_H
 #define PETREL_TREE_SOURCE_H
 
+#include "tree/file_list.h"
 #include "tree/storage.h"
 
 struct file_source;
@@ -20,6 +21,10 @@ struct file_source *file_source_new_push(const char *const *paths, size_t count,
 /* A pull, at the far end: the paths are the request's (tree/operand.h says how they are read). */
 struct file_source *file_source_new_pull(const struct transfer_request *request,
                                          struct error *error);
+
+/* --files-from of a push: only what the list names is sent. It is borrowed for the source's
+ * life. False when there is not one source, a directory's contents. */
+bool file_source_set_list(struct file_source *source, struct file_list *list, struct error *error);
 
 /* The operations; their `source` is a struct file_source, which close() frees. */
 extern const struct source_ops file_source_ops;

@@ -2,6 +2,7 @@
  *
  *   source.c        the order of work: offers, deliveries, content, waiting, the end
  *   source_walk.c   items from operands and trees, and the running totals
+ *   source_list.c   items from a list of paths (--files-from)
  *   source_offer.c  offers, their answers, and items from what was answered "send"
  *   source_put.c    an item into a packed block; queueing of large files
  *   source_large.c  content of large files
@@ -14,6 +15,7 @@
 
 #include "base/block.h"
 #include "crypto/tree_hash.h"
+#include "tree/file_list.h"
 #include "tree/operand.h"
 #include "tree/pack.h"
 #include "tree/scan.h"
@@ -44,7 +46,8 @@ struct walk {
     enum walk_names { WALK_NEW, WALK_EXISTING, WALK_ALL } names;
     size_t operand;
     struct scan *scan;
-    bool held, ended; /* held: item was taken but not used */
+    struct list_walk *list; /* --files-from: where in the list */
+    bool held, ended;       /* held: item was taken but not used */
     struct item item;
     uint64_t files, bytes;
 };
@@ -97,7 +100,9 @@ struct file_source {
     struct operands operands;
     struct filter filter;
     bool follow_links, dry_run;
-    uint8_t *exists; /* one byte a name */
+    struct file_list *list;                   /* --files-from, NULL */
+    bool owns_list, list_trees, list_pending; /* pending: of a pull, not all of it has come */
+    uint8_t *exists;                          /* one byte a name */
 
     uint32_t next_block, given_blocks;
     uint64_t next_id, files;
@@ -148,6 +153,12 @@ void source_count_ahead(struct file_source *source, uint64_t slice_ns);
 /* The user's filter leaves out what was named itself. */
 bool source_is_excluded(const struct file_source *source, size_t operand);
 int source_open_operand(const struct file_source *source, size_t operand);
+
+/* source_list.c */
+/* The next item of the list in walk->item. False when the list has ended (walk->list is gone then),
+ * when there was a problem, or nothing yet. */
+bool list_walk_next(struct file_source *source, struct walk *walk);
+void list_walk_close(struct walk *walk);
 
 /* source_offer.c */
 bool offer_is_possible(const struct file_source *source);

@@ -11,6 +11,7 @@ void walk_close(struct walk *walk)
 {
     scan_free(walk->scan);
     walk->scan = NULL;
+    list_walk_close(walk);
 }
 
 int source_open_operand(const struct file_source *source, size_t operand)
@@ -120,7 +121,9 @@ bool walk_next(struct file_source *source, struct walk *walk)
             return false;
         }
         bool found = false;
-        if (walk->scan != NULL)
+        if (source->list != NULL && (walk->list != NULL || concerns(source, walk)))
+            found = list_walk_next(source, walk);
+        else if (walk->scan != NULL)
             found = take_entry(source, walk);
         else if (!concerns(source, walk))
             walk->operand++;

@@ -84,6 +84,9 @@ struct source_ops {
     /* What the receiver holds of a file that it answered with ANSWER_HASHES. What is not wanted any
      * more is dropped. May be NULL in a source whose sink never answers so. */
     bool (*hashes)(void *source, const struct hash_piece *piece, struct error *error);
+    /* Pull with TRANSFER_FILES_FROM: the next bytes of the list; size 0 ends it, and until then
+     * next() waits. May be NULL in a source of tests. */
+    bool (*list)(void *source, const uint8_t *bytes, size_t size, struct error *error);
     /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
      * before the first next(). */
     void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);

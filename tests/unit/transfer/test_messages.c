@@ -39,6 +39,7 @@ static const struct message samples[] = {
     {.type = MESSAGE_FILE_SKIPPED, .path = "x/y", .path_length = 3, .size = 1 << 20},
     {.type = MESSAGE_NOTE, .text = "look", .text_length = 4},
     {.type = MESSAGE_UNSUPPORTED, .unsupported = 4711},
+    {.type = MESSAGE_LIST, .bytes = (const uint8_t *)"\0\1a", .length = 3},
     {.type = MESSAGE_DELETED, .files = 300, .path = "a/b", .path_length = 3},
     {.type = MESSAGE_STATS,
      .figures = {.packets_sent = 1000,
@@ -123,6 +124,8 @@ static void bodies_cut_or_long_are_refused(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SAMPLES; i++) {
+        if (samples[i].type == MESSAGE_LIST) /* any bytes are */
+            continue;
         uint8_t bytes[256] = {0};
         size_t size = encode(&samples[i], bytes, sizeof bytes - 1);
         struct message message;

@@ -374,10 +374,38 @@ static void add_rules(const struct copy *copy, struct transfer_request *request)
     transfer_request_take_filter(request, &filter);
 }
 
+static struct file_list *make_list(const struct copy *copy)
+{
+    struct file_list *list = file_list_new();
+    for (size_t i = 0; copy->listed[i] != NULL; i++)
+        assert_true(file_list_add(list, copy->listed[i], strlen(copy->listed[i]), NULL));
+    assert_true(file_list_finish(list, true, NULL));
+    return list;
+}
+
+/* A pull's list comes in pieces of an odd size. */
+static void tell_list(const struct copy *copy, struct file_source *source)
+{
+    struct file_list *list = make_list(copy);
+    uint64_t offset = 0;
+    uint8_t bytes[7];
+    ptrdiff_t size;
+    do {
+        size = file_list_read(list, offset, bytes, sizeof bytes, NULL);
+        assert_true(size >= 0);
+        assert_true(file_source_ops.list(source, bytes, (size_t)size, NULL));
+        offset += (uint64_t)size;
+    } while (size > 0);
+    assert_false(file_source_ops.list(source, bytes, 1, NULL));
+    file_list_free(list);
+}
+
 /* A pull: the far end expands the request, its names are checked against it. */
 static struct file_source *open_pull(struct copy *copy, struct transfer_request *names)
 {
     struct transfer_request asked = {.flags = copy->flags}, none = {0};
+    if (copy->listed != NULL && !copy->sender_ignores_rules)
+        asked.flags |= TRANSFER_FILES_FROM;
     for (size_t i = 0; i < copy->path_count; i++)
         assert_true(transfer_request_add(&asked, copy->paths[i], false));
     if (!copy->sender_ignores_rules)
@@ -387,6 +415,8 @@ static struct file_source *open_pull(struct copy *copy, struct transfer_request 
     assert_true(transfer_request_admits(&asked, found, &copy->error));
     for (size_t i = 0; i < found->name_count; i++)
         transfer_request_add(names, found->names[i], found->name_is_directory[i]);
+    if (source != NULL && (asked.flags & TRANSFER_FILES_FROM) != 0)
+        tell_list(copy, source);
     transfer_request_release(&asked);
     return source;
 }
@@ -409,6 +439,11 @@ void copy_run(struct copy *copy)
     add_rules(copy, &request);
     request.destination = strdup(copy->destination);
     run.sink = file_sink_new();
+    struct file_list *list = copy->listed != NULL ? make_list(copy) : NULL;
+    if (list != NULL)
+        file_sink_set_list(run.sink, list);
+    if (list != NULL && !copy->pull)
+        assert_true(file_source_set_list(run.source, list, NULL));
     size_t size = (request.name_count + 7) / 8;
     copy->opened = file_sink_ops.open(run.sink, &request, bitmap, size, &copy->error);
     transfer_request_release(&request);
@@ -423,6 +458,7 @@ void copy_run(struct copy *copy)
     }
     file_source_ops.close(run.source);
     file_sink_ops.close(run.sink);
+    file_list_free(list);
 }
 
 const struct copy_line *copy_line_of(const struct copy *copy, const char *path)

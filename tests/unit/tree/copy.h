@@ -30,9 +30,10 @@ struct copy {
     const char *destination;
     const char *const *paths;
     size_t path_count;
-    const char *const *rules; /* of --filter, ended by NULL; NULL: none */
-    bool sender_ignores_rules;
-    bool pull; /* paths are a request's, read by file_source_new_pull */
+    const char *const *rules;  /* of --filter, ended by NULL; NULL: none */
+    bool sender_ignores_rules; /* and the list */
+    const char *const *listed; /* --files-from, ended by NULL; NULL: none */
+    bool pull;                 /* paths are a request's, read by file_source_new_pull */
     /* Called before every step of the source, with the number of blocks it has given. */
     void (*before_step)(void *context, uint64_t blocks);
     /* Called before a block reaches the sink; may change its bytes. */
