@@ -96,8 +96,9 @@ static bool open_storage(void *context, const struct transfer_request *request,
                          struct storage *storage, struct error *error)
 {
     struct copy *copy = context;
-    (void)request;
     *storage = (struct storage){0};
+    if (test_hook_storage(copy->options.push, request, storage))
+        return true;
     if (copy->options.push) {
         storage->source = copy->source;
         storage->source_ops = &file_source_ops;

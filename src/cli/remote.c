@@ -84,6 +84,8 @@ static bool open_storage(void *context, const struct transfer_request *request,
 {
     const struct remote *remote = context;
     *storage = (struct storage){0};
+    if (test_hook_storage(remote->start.remote_sends, request, storage))
+        return true;
     if (remote->start.remote_sends) {
         struct file_source *source = file_source_new_pull(request, error);
         if (source == NULL)

@@ -49,3 +49,11 @@ void test_hook_measure(void)
     if (disk != NULL && parse_rate(disk, &number, NULL))
         disk_test_slow(number);
 }
+
+bool test_hook_storage(bool sends, const struct transfer_request *request, struct storage *storage)
+{
+    (void)sends;
+    (void)request;
+    (void)storage;
+    return false;
+}

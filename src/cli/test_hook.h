@@ -18,5 +18,7 @@
 enum flip_place test_hook_flip(uint32_t *after);
 /* Plants what is asked for in this process. */
 void test_hook_measure(void);
+/* Whether other storage takes the place of files: tests/e2e/hostile.c. */
+bool test_hook_storage(bool sends, const struct transfer_request *request, struct storage *storage);
 
 #endif

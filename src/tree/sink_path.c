@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,24 @@ static bool filter_passes(struct file_sink *sink, const char *path, bool is_dire
     return true;
 }
 
+/* Temporary names are never sent; who sends one wants to get between us and our files. */
+static bool has_own_name(const char *path)
+{
+    char name[NAME_MAX + 1];
+    for (;;) {
+        size_t size = strcspn(path, "/");
+        if (size <= NAME_MAX && path[0] == '.') {
+            memcpy(name, path, size);
+            name[size] = '\0';
+            if (scan_is_own_name(name))
+                return true;
+        }
+        if (path[size] == '\0')
+            return false;
+        path += size + 1;
+    }
+}
+
 bool sink_set_path(struct file_sink *sink, const struct entry *entry)
 {
     const struct place *place = &sink->place;
@@ -45,6 +64,12 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
         sink->path[size++] = '/';
     memcpy(sink->path + size, entry->path, entry->path_size);
     sink->path[size + entry->path_size] = '\0';
+    if (has_own_name(sink->path)) {
+        char name[200];
+        error_set(&error, ERROR_REFUSED, "the peer sent %s, a name that petrel keeps to itself",
+                  display_name(name, sizeof name, sink->path));
+        return sink_fail(sink, &error);
+    }
     const char *asked = is_root ? place->names[entry->name] : sink->path;
     bool listed =
         sink->list == NULL || file_list_admits(sink->list, asked, strlen(asked), is_directory,

@@ -23,6 +23,7 @@ FAR_HOME = os.environ.get("PETREL_FAR_HOME", "")
 FAR_EXEC = os.environ.get("PETREL_LAB_FAR_EXEC", "").split()
 BUILD = os.path.dirname(os.path.dirname(os.path.dirname(PETREL)))
 HOOKS = os.path.join(BUILD, "src", "cli", "petrel-hooks")
+HOSTILE = os.path.join(BUILD, "tests", "e2e", "petrel-hostile")
 ATTACK = os.path.join(BUILD, "tests", "e2e", "petrel-attack")
 MIB = 1 << 20
 TIMEOUT = 60
@@ -94,7 +95,7 @@ def own_processes():
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
-                if os.readlink(f"/proc/{entry}/exe") in (PETREL, HOOKS) and is_ours(entry):
+                if os.readlink(f"/proc/{entry}/exe") in (PETREL, HOOKS, HOSTILE) and is_ours(entry):
                     found.add(int(entry))
             except OSError:
                 pass
@@ -174,7 +175,7 @@ class Case(unittest.TestCase):
     def remote(self, path=""):
         return f"{HOST}:{self.path(path)}"
 
-    def start(self, *words, far_petrel=None, prefix=(), config=True, **keywords):
+    def start(self, *words, far_petrel=None, prefix=(), config=True, program=None, **keywords):
         """petrel, running; its stderr goes to a pipe unless told otherwise."""
         options = []
         if config:
@@ -186,7 +187,7 @@ class Case(unittest.TestCase):
         keywords.setdefault("stdin", subprocess.DEVNULL)
         keywords.setdefault("stdout", subprocess.PIPE)
         keywords.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([*prefix, PETREL, *first, *options, *words], text=True, **keywords)
+        return subprocess.Popen([*prefix, program or PETREL, *first, *options, *words], text=True, **keywords)
 
     def finish(self, process, began=None):
         try:
