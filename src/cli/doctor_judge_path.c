@@ -7,7 +7,7 @@
 #include "cli/doctor_judge.h"
 
 #define RTT_LONG_NS (300 * NS_PER_MS)
-#define JITTER_LARGE_NS (30 * NS_PER_MS)
+#define JITTER_LARGE_NS (20 * NS_PER_MS)
 #define LOSS_SMALL 0.005
 #define LOST_FEW 4u /* packets: chance, in a short look */
 #define RATE_SMALL_BPS UINT64_C(10000000)
