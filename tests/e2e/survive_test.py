@@ -27,7 +27,7 @@ for word in [word for word in sys.argv if word.startswith("--kills=")]:
 
 LOST = 30
 GONE_SECONDS = 10 # after the kill; what waits for a disk that others keep busy cannot be ended
-HALF = re.compile(r"\.petrel-[0-9a-f]{16}$")
+HALF = re.compile(r"\.petrel-[0-9a-f]{16}(\.journal)?$")
 
 
 def processes(*parts):
@@ -247,6 +247,7 @@ class Again(Survive):
         self.assertLess(time.monotonic() - began, 30)
         self.lose(False) # now it hears that its channel has ended
         self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 15))
+        self.clean("far")
 
     def test_a_login_that_needs_a_password(self):
         keys = os.path.join(os.path.dirname(CONFIG), "user_key.pub")
