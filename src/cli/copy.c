@@ -43,6 +43,7 @@ struct copy {
     struct retry retry;
     struct transfer_progress before; /* what earlier tries brought */
     char told_way[1400];             /* the last line about the way */
+    bool ports_are_used;             /* no port of the range was free over there */
 };
 
 /* One connection to the other end, and what came of it. */
@@ -171,7 +172,8 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!reach_remote(copy, error))
         return false;
-    if (options->udp == UDP_NEVER)
+    copy->ports_are_used = options->udp != UDP_NEVER && copy->channel.answer.port == 0;
+    if (options->udp == UDP_NEVER || copy->ports_are_used)
         copy->channel.addresses.count = 0;
     if (has_way_through_ssh(copy))
         return true;
@@ -214,22 +216,43 @@ static void write_advice(const struct copy *copy, char *text, size_t capacity)
              copy->options.first_port, copy->options.last_port, copy->options.host);
 }
 
+/* Why UDP does not carry the copy, and what to do about it ("": nothing here helps). */
+static void explain_way(const struct copy *copy, const struct driver_way *way, char cause[800],
+                        char advice[400])
+{
+    const struct copy_options *options = &copy->options;
+    unsigned first = options->first_port, last = options->last_port;
+    advice[0] = '\0';
+    snprintf(cause, 800, "%s", way->cause);
+    if (copy->ports_are_used) {
+        snprintf(cause, 800, "all UDP ports from %u to %u on %s are in use", first, last,
+                 options->host);
+        snprintf(advice, 400, "wait for the copies that have them, or name others by --udp-ports");
+    } else if (way->cause[0] == '\0') {
+        snprintf(cause, 800, NO_ADDRESS, options->host);
+    } else if (way->refused_here) {
+        snprintf(advice, 400, "allow UDP to ports %u-%u of %s in the firewall of this machine",
+                 first, last, options->host);
+    } else if (!way->worked) {
+        write_advice(copy, advice, 400);
+    }
+}
+
 static void on_way(void *context, const struct driver_way *way)
 {
     struct copy *copy = context;
     char cause[800], advice[400], text[sizeof(copy->told_way)];
     if (copy->options.udp == UDP_NEVER)
         return;
-    snprintf(cause, sizeof(cause), way->cause[0] != '\0' ? "%s" : NO_ADDRESS,
-             way->cause[0] != '\0' ? way->cause : copy->options.host);
-    write_advice(copy, advice, sizeof(advice));
+    explain_way(copy, way, cause, advice);
     if (!way->stream)
         snprintf(text, sizeof(text), "%s: accelerated from here on", cause);
-    else if (way->cause[0] != '\0')
-        snprintf(text, sizeof(text),
-                 "%s: continuing through ssh, not accelerated; to change that, %s", cause, advice);
     else
-        snprintf(text, sizeof(text), "%s: continuing through ssh, not accelerated", cause);
+        snprintf(text, sizeof(text), "%s: continuing through ssh, not accelerated%s%s", cause,
+                 way->worked         ? ", and trying UDP again meanwhile"
+                 : advice[0] != '\0' ? "; to change that, "
+                                     : "",
+                 advice);
     /* A further try goes the way of the one before: nobody has to hear that twice. */
     if (strcmp(text, copy->told_way) == 0)
         return;
@@ -242,7 +265,21 @@ static void advise(const struct copy *copy, int ssh_status, struct error *error)
 {
     struct error plain = *error;
     char how[280], advice[400];
+    bool lost = plain.kind == ERROR_PEER_LOST || plain.kind == ERROR_UNREACHABLE;
     error_clear(error);
+    if (lost && ssh_status == EXIT_CRYPTO) {
+        error_set(error, ERROR_CRYPTO,
+                  "petrel on %s does not hold the secret of this copy: what runs before it there "
+                  "(a wrapper, --remote-petrel) must hand on its standard input as it is",
+                  copy->options.host);
+        return;
+    }
+    if (lost && ssh_status == EXIT_MEMORY) {
+        error_set(error, ERROR_MEMORY,
+                  "petrel on %s had no memory left (a limit there: ulimit -v?)",
+                  copy->options.host);
+        return;
+    }
     write_advice(copy, advice, sizeof(advice));
     if (plain.kind == ERROR_UNREACHABLE)
         error_set(error, plain.kind, "%s: %s", plain.text, advice);

@@ -193,8 +193,12 @@ int command_remote(int argc, char **argv)
     if (remote.start.ways != WAY_SSH) {
         listener = driver_listen(remote.start.first_port, remote.start.last_port,
                                  network_threads(&remote.start), &error);
-        if (listener == NULL)
+        if (listener == NULL && (remote.start.ways & WAY_SSH) == 0) {
+            error.kind = ERROR_UNREACHABLE; /* whatever the cause: no UDP */
             return refuse(&error);
+        }
+        if (listener == NULL)
+            remote.start.ways = WAY_SSH;
     }
     int code = answer(&remote.start, listener) ? serve(&remote, listener) : EXIT_PROTOCOL;
     udp_listener_free(listener);

@@ -33,6 +33,8 @@ struct driver;
 /* Which way a client's session goes, for people. */
 struct driver_way {
     bool stream;       /* through the stream; else by UDP */
+    bool worked;       /* UDP did carry the session before */
+    bool refused_here; /* this machine does not let packets out */
     const char *cause; /* what was tried by UDP and how it ended, or the address that answers; ""
                           when there was nothing to try */
 };

@@ -67,7 +67,10 @@ static void list_candidates(const struct driver *driver, char *text, size_t capa
 static void tell(struct driver *driver, bool stream)
 {
     char cause[640] = "", address[512] = "";
-    struct driver_way way = {.stream = stream, .cause = cause};
+    struct driver_way way = {.stream = stream,
+                             .worked = driver->was_on_udp,
+                             .refused_here = driver->refusal[0] != '\0',
+                             .cause = cause};
     if (driver->lanes_open > 0)
         address_format(address, sizeof(address), &driver->peer);
     else
@@ -76,9 +79,10 @@ static void tell(struct driver *driver, bool stream)
         snprintf(cause, sizeof(cause), "UDP %s answers", address);
     else if (driver->was_on_udp)
         snprintf(cause, sizeof(cause), "UDP %s fell silent", address);
+    else if (driver->udp && way.refused_here)
+        snprintf(cause, sizeof(cause), "no UDP leaves this machine: %s", driver->refusal);
     else if (driver->udp)
-        snprintf(cause, sizeof(cause), "no answer from UDP %s%s%s", address,
-                 driver->refusal[0] != '\0' ? "; " : "", driver->refusal);
+        snprintf(cause, sizeof(cause), "no answer from UDP %s", address);
     driver->told_way = true;
     driver->way_is_stream = stream;
     if (driver->config.on_way != NULL)

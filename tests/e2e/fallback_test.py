@@ -16,7 +16,7 @@ import unittest
 import hosts
 from hosts import CONFIG, FAR_EXEC, HOST, MIB, PETREL
 
-UNREACHABLE, LOST, PROTOCOL = 40, 30, 12
+UNREACHABLE, LOST, PROTOCOL, CRYPTO = 40, 30, 12, 46
 PORTS = "60000-61000"
 SLOW = ("--limit", "80Mbit")
 
@@ -104,7 +104,8 @@ class Blocked(Case):
         self.rules("udp dport 60000-61000 drop", far=False, hook="output")
         result = self.copy(self.source, self.remote("far"))
         self.same_content("near", "far")
-        self.expect_ssh(result, "local firewall rule", f"{HOST}:60", PORTS)
+        self.expect_ssh(result, "no UDP leaves this machine", "local firewall rule", PORTS,
+                        "firewall of this machine")
 
     def test_case_02_no_busy_loop(self):
         """Ten seconds of refused packets beside a slow copy cost little time of a processor."""
@@ -273,8 +274,8 @@ class BadInput(Case):
                                  f"; cat; }} | {PETREL} \"$@\"")
         process = self.start(self.source, self.remote("far"), far_petrel=script)
         result = self.finish(process, time.monotonic())
-        self.assertEqual(result.code, LOST, result.stderr)
-        self.assertIn("silent", result.stderr)
+        self.assertEqual(result.code, CRYPTO, result.stderr)
+        self.assertIn("does not hold the secret", result.stderr)
         self.assertEqual(os.listdir(self.path("far")), [])
 
     def test_garbage_behind_the_answer(self):

@@ -14,7 +14,7 @@ import subprocess
 import hosts
 from hosts import FAR_EXEC, HOST, MIB
 
-FILE_IO = 11
+UNREACHABLE = 40
 RULES = """table inet filter {
     chain input {
         type filter hook input priority 0; policy drop;
@@ -92,14 +92,23 @@ class Ports(hosts.Case):
 
     def test_case_04_a_range_that_is_used_up(self):
         self.admit("50001-50002")
-        results = self.at_once(3, "--udp-ports=50001-50002")
+        results = self.at_once(3, "--udp-ports=50001-50002", "--udp=only")
         codes = sorted(result.code for result in results)
-        self.assertEqual(codes, [0, 0, FILE_IO], [result.stderr for result in results])
+        self.assertEqual(codes, [0, 0, UNREACHABLE], [result.stderr for result in results])
         refused = next(result for result in results if result.code)
         for part in (HOST, "50001 to 50002 are in use", "--udp-ports"):
             self.assertIn(part, refused.stderr)
-        self.assertEqual(refused.events()[-2]["kind"], "io")
+        self.assertEqual(refused.events()[-2]["kind"], "unreachable")
         self.assertEqual(self.strays(), 0)
+
+    def test_case_04_a_used_up_range_leaves_the_way_through_ssh(self):
+        self.admit("50001-50002")
+        results = self.at_once(3, "--udp-ports=50001-50002")
+        self.assertEqual([result.code for result in results], [0, 0, 0],
+                         [result.stderr for result in results])
+        through_ssh = [result for result in results if "not accelerated" in result.stderr]
+        self.assertEqual(len(through_ssh), 1)
+        self.assertIn("50001 to 50002", through_ssh[0].stderr)
 
     def test_manual_lines(self):
         """The same range in each firewall's own words."""
