@@ -119,8 +119,7 @@ class Killed(Case):
         source = self.write(f"{near}/file", size * MIB, seed=1)
         words = (source, self.remote("far")) if push else \
             (self.remote("far/file"), self.path("near"))
-        limit = ("--limit", "240Mbit")
-        sent = 0
+        limit = ("--limit", "240Mbit", "--retry-for", "0")
         for i in range(kills):
             before = self.journalled(far)
             process = self.start("copy", "--json", *limit, *words)
