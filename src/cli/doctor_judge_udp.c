@@ -83,7 +83,8 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
         finding_say(
             finding,
             "UDP to ports %u-%u of %s gets no answer, and nothing arrives there: dropped on "
-            "the way or by the host's firewall",
+            "the way or by the host's firewall (where that admits replies a copy gets through all "
+            "the same: the host sends first then, which doctor does not try)",
             facts->first_port, facts->last_port, address);
         name_rule(finding, facts);
     }
