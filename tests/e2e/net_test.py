@@ -291,7 +291,7 @@ class Net(unittest.TestCase):
             allocations, locks, packets, calls = (b - a for a, b in zip(few, many))
             self.assertGreater(packets, 250_000)
             self.assertLess(allocations, packets / 100) # a block of 760 packets has a few
-            self.assertLess(locks, packets / 500)
+            self.assertLess(locks, packets / 100)
             self.assertLess(calls, packets / 5) # a train is one call
 
     def test_without_segmentation(self):

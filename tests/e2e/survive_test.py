@@ -220,7 +220,7 @@ class Again(Survive):
         self.lose()
         time.sleep(4)
         self.lose(False)
-        self.assertNotIn("again", self.arrives(process).stderr)
+        self.assertNotIn("trying again", self.arrives(process).stderr)
 
     def test_the_path_is_gone_until_the_far_end_is(self):
         """The end over there cannot say that it ends."""

@@ -268,8 +268,8 @@ sys.stdin.read()
 """], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             self.assertEqual(far.stdout.readline(), "ready\n")
-            self.fails(FILE_IO, ["60123", HOST], "--udp-ports", "60123", self.source,
-                       self.remote("far"))
+            self.fails(UNREACHABLE, ["60123", HOST], "--udp=only", "--udp-ports", "60123",
+                       self.source, self.remote("far"))
         finally:
             far.communicate("")
 
