@@ -2,7 +2,7 @@
 
 #include "cli/copy_options.h"
 
-#define WORDS_MAX 12
+#define WORDS_MAX 40
 
 /* Parses a line of words, separated by single spaces, behind the command's name. The text has to
  * outlive the options. */
