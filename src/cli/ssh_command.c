@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +80,15 @@ static bool make_pipe(int ends[2], struct error *error)
     return true;
 }
 
+/* What we say to ssh goes through a socket: it tells of room when three quarters are free, a pipe
+ * already when a page is, and then we and ssh take turns at every few KiB of a copy. */
+static bool make_feed(int ends[2], struct error *error)
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return error_set_errno(error, errno, "cannot make a channel to ssh");
+    return true;
+}
+
 /* Our own ignored SIGPIPE is no business of ssh's. */
 static int spawn(const struct ssh_words *words, posix_spawn_file_actions_t *actions, pid_t *pid)
 {
@@ -99,7 +109,7 @@ bool ssh_spawn(const struct ssh_words *words, int input, int errors, pid_t *pid,
                struct error *error)
 {
     int in[2] = {-1, -1}, out[2];
-    if (input < 0 && !make_pipe(in, error))
+    if (input < 0 && !make_feed(in, error))
         return false;
     if (!make_pipe(out, error)) {
         close(in[0]);
@@ -148,6 +158,15 @@ bool ssh_channel_spawn(struct ssh_channel *channel, const struct ssh_words *word
 
 #define FACTS_MAX (64 * 1024)
 
+/* The list of OpenSSH 7 to 9, and of 10. */
+static bool is_default_ciphers(const char *list)
+{
+    return strcmp(list, "chacha20-poly1305@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr,"
+                        "aes128-gcm@openssh.com,aes256-gcm@openssh.com") == 0 ||
+           strcmp(list, "chacha20-poly1305@openssh.com,aes128-gcm@openssh.com,"
+                        "aes256-gcm@openssh.com,aes128-ctr,aes192-ctr,aes256-ctr") == 0;
+}
+
 static void take_fact(struct ssh_facts *facts, char *line)
 {
     char *value = strchr(line, ' ');
@@ -159,6 +178,8 @@ static void take_fact(struct ssh_facts *facts, char *line)
     else if ((strcmp(line, "proxyjump") == 0 || strcmp(line, "proxycommand") == 0) &&
              strcmp(value, "none") != 0)
         facts->jumped = true;
+    else if (strcmp(line, "ciphers") == 0)
+        facts->plain_ciphers = is_default_ciphers(value);
     else if (strcmp(line, "addressfamily") == 0)
         facts->family = strcmp(value, "inet") == 0 ? 4 : strcmp(value, "inet6") == 0 ? 6 : 0;
     else if (strcmp(line, "controlpath") == 0 ||

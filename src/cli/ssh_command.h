@@ -37,6 +37,7 @@ struct ssh_facts {
     uint8_t family; /* 4 or 6 where only that is allowed, else 0 */
     bool jumped;
     bool shares;               /* the user's own ControlMaster or ControlPath */
+    bool plain_ciphers;        /* ssh's own choice, which nobody has changed */
     bool known;                /* it was asked */
     uint8_t hash[SHA256_SIZE]; /* of all that it said of the connection */
 };

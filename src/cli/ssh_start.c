@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_errors.h"
+#include "crypto/aead.h"
 #include "transport/limits.h"
 
 #define NAP_NS (5 * NS_PER_MS)
@@ -97,11 +98,30 @@ static void collect_addresses(struct ssh_channel *channel, const struct ssh_opti
 
 /* ---- start and end ---- */
 
+/* How ssh is called. */
+struct ssh_plan {
+    struct ssh_facts facts;
+    struct ssh_reuse reuse;
+};
+
+/* Where the user left the choice to ssh, the same ciphers with AES first: with the processor's help
+ * it takes half the time of what OpenSSH puts first for the sake of those without, and a copy that
+ * goes through ssh costs little else. */
+#define AES_FIRST                                                                                  \
+    "-oCiphers=aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"       \
+    "aes128-ctr,aes192-ctr,aes256-ctr"
+
 static bool spawn_remote(struct ssh_channel *channel, const struct ssh_options *options,
-                         const char *host, const struct ssh_reuse *reuse, struct error *error)
+                         const char *host, const struct ssh_plan *plan, struct error *error)
 {
     struct ssh_words words;
-    if (!ssh_words_build(&words, options, host, reuse->words, error))
+    const char *first[SSH_WORDS_MAX] = {NULL};
+    size_t count = 0;
+    for (; plan->reuse.words[count] != NULL; count++)
+        first[count] = plan->reuse.words[count];
+    if (plan->facts.plain_ciphers && aead_has_aes_hardware())
+        first[count] = AES_FIRST;
+    if (!ssh_words_build(&words, options, host, first, error))
         return false;
     char command[512];
     const char *remote = REMOTE_SEARCH;
@@ -114,14 +134,14 @@ static bool spawn_remote(struct ssh_channel *channel, const struct ssh_options *
     }
     good = good && (ssh_words_add(&words, remote) ||
                     error_set(error, ERROR_USAGE, "too many options for ssh"));
-    good = good && ssh_channel_spawn(channel, &words, reuse->on, error);
+    good = good && ssh_channel_spawn(channel, &words, plan->reuse.on, error);
     ssh_words_release(&words);
     return good;
 }
 
 /* One connection, one secret: a far end that was given up may still have the last one. */
 static enum ssh_outcome try_once(struct ssh_channel *channel, const struct ssh_options *options,
-                                 const char *host, const struct ssh_reuse *reuse,
+                                 const char *host, const struct ssh_plan *plan,
                                  struct bootstrap_start *start, struct error *error)
 {
     *channel = (struct ssh_channel){.to_remote = -1, .from_remote = -1};
@@ -131,12 +151,12 @@ static enum ssh_outcome try_once(struct ssh_channel *channel, const struct ssh_o
         return SSH_FAILED;
     size_t length = bootstrap_write_start(start, line, sizeof(line));
     bool good = length > 0 || error_set(error, ERROR_USAGE, "the start line is too long");
-    good = good && spawn_remote(channel, options, host, reuse, error);
+    good = good && spawn_remote(channel, options, host, plan, error);
     if (good)
         write_all(channel->to_remote, line, length); /* a failure shows in the answer */
     wipe(line, sizeof(line));
     if (good)
-        return ssh_answer_wait(channel, options, host, reuse, error);
+        return ssh_answer_wait(channel, options, host, &plan->reuse, error);
     ssh_close(channel, NS_PER_S);
     return SSH_FAILED;
 }
@@ -144,20 +164,19 @@ static enum ssh_outcome try_once(struct ssh_channel *channel, const struct ssh_o
 bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
                struct bootstrap_start *start, struct error *error)
 {
-    struct ssh_facts facts;
-    struct ssh_reuse reuse;
-    ssh_facts(&facts, options, host);
-    ssh_reuse_plan(&reuse, options, &facts, true);
+    struct ssh_plan plan;
+    ssh_facts(&plan.facts, options, host);
+    ssh_reuse_plan(&plan.reuse, options, &plan.facts, true);
     struct error cause = {0};
-    enum ssh_outcome outcome = try_once(channel, options, host, &reuse, start, &cause);
+    enum ssh_outcome outcome = try_once(channel, options, host, &plan, start, &cause);
     if (outcome == SSH_STUCK) {
-        ssh_reuse_forget(&reuse);
+        ssh_reuse_forget(&plan.reuse);
         error_clear(&cause);
-        outcome = try_once(channel, options, host, &reuse, start, &cause);
+        outcome = try_once(channel, options, host, &plan, start, &cause);
     }
     if (outcome != SSH_ANSWERED)
         return error_set(error, cause.kind, "%s", cause.text);
-    channel->reused = reuse.was_up;
-    collect_addresses(channel, options, &facts);
+    channel->reused = plan.reuse.was_up;
+    collect_addresses(channel, options, &plan.facts);
     return true;
 }

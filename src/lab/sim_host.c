@@ -293,7 +293,7 @@ static void take_datagram(struct sim_host *host, struct sim_event *event)
 }
 
 /* One whole packet of a stream, with its length before it. */
-static void take_frame(struct sim_host *host, const uint8_t *frame, size_t size)
+static void take_frame(struct sim_host *host, uint8_t *frame, size_t size)
 {
     const uint8_t *packet = frame + STREAM_FRAME_HEADER;
     if (host->opening != NULL &&

@@ -57,8 +57,7 @@ static void take_ports(struct driver *driver, const uint8_t *packet, size_t size
     }
 }
 
-static void take_lane_packet(struct driver *driver, const uint8_t *frame, size_t size,
-                             uint64_t now_ns)
+static void take_lane_packet(struct driver *driver, uint8_t *frame, size_t size, uint64_t now_ns)
 {
     struct error error = {0};
     if (driver->session == NULL) {
@@ -74,9 +73,9 @@ static void take_lane_packet(struct driver *driver, const uint8_t *frame, size_t
         session_abort(driver->session, error.kind, error.text, now_ns);
 }
 
-static void take_frame(struct driver *driver, const uint8_t *frame, size_t size, uint64_t now_ns)
+static void take_frame(struct driver *driver, uint8_t *frame, size_t size, uint64_t now_ns)
 {
-    const uint8_t *packet = frame + STREAM_LENGTH_SIZE;
+    uint8_t *packet = frame + STREAM_LENGTH_SIZE;
     size_t packet_size = size - STREAM_LENGTH_SIZE;
     switch (packet[0]) {
     case HANDSHAKE_PACKET_TYPE:
@@ -105,8 +104,9 @@ static bool session_is_behind(const struct driver *driver)
 bool driver_receive_stream(struct driver *driver, uint64_t now_ns)
 {
     size_t taken = 0;
+    stream_flush(driver->stream);
     do {
-        const uint8_t *frame;
+        uint8_t *frame;
         size_t size;
         while (taken < STREAM_TURN_BYTES && !session_is_behind(driver) &&
                stream_next_frame(driver->stream, &frame, &size)) {

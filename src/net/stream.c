@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #define INPUT_SIZE (128u * 1024u)
+/* As much as may wait here may wait in the pipe, too: a larger one means fewer switches between us
+ * and ssh, at 64 KiB (the usual size) one for each two or three packets. */
+#define PIPE_SIZE (256 * 1024)
 #define OUTPUT_SIZE (STREAM_UNWRITTEN_MAX + TRAIN_BYTES_MAX + 1000u + STREAM_LENGTH_SIZE)
 
 struct stream {
@@ -15,6 +18,7 @@ struct stream {
     int input_flags, output_flags; /* as we found them */
     struct loop *loop;
     bool readable, writable, ended;
+    bool told; /* that it is readable, again: the loop need not go on */
     struct error error;
     size_t read_at, read_end;   /* unread frames in `in` */
     size_t write_at, write_end; /* unwritten bytes in `out` */
@@ -46,6 +50,7 @@ struct stream *stream_new(int input, int output, struct error *error)
     if (input == output)
         stream->output_flags = stream->input_flags;
     signal(SIGPIPE, SIG_IGN);
+    fcntl(output, F_SETPIPE_SZ, PIPE_SIZE); /* fails on a socket, which does as it is */
     return stream;
 }
 
@@ -59,26 +64,11 @@ void stream_free(struct stream *stream)
     free(stream);
 }
 
-static void on_ready(void *context, int descriptor, unsigned ready)
-{
-    struct stream *stream = context;
-    if (descriptor == stream->input && (ready & LOOP_READ))
-        stream->readable = true;
-    if (descriptor == stream->output && (ready & LOOP_WRITE))
-        stream->writable = true;
-    /* Once known, not to be told again before it was used: see update_interest. A hang-up would be
-     * told again and again; reading and writing will find it by themselves. */
-    if (ready & LOOP_HANGUP)
-        loop_remove(stream->loop, descriptor);
-    else
-        loop_set_interest(stream->loop, descriptor, 0);
-}
-
 static void update_interest(struct stream *stream)
 {
     if (stream->loop == NULL)
         return;
-    unsigned reading = stream->readable || stream->ended ? 0 : LOOP_READ;
+    unsigned reading = stream->told || stream->ended ? 0 : LOOP_READ;
     unsigned writing = stream->writable ? 0 : LOOP_WRITE;
     if (stream->input == stream->output) {
         loop_set_interest(stream->loop, stream->input, reading | writing);
@@ -86,6 +76,23 @@ static void update_interest(struct stream *stream)
         loop_set_interest(stream->loop, stream->input, reading);
         loop_set_interest(stream->loop, stream->output, writing);
     }
+}
+
+static void on_ready(void *context, int descriptor, unsigned ready)
+{
+    struct stream *stream = context;
+    bool reads = descriptor == stream->input && (ready & LOOP_READ);
+    bool writes = descriptor == stream->output && (ready & LOOP_WRITE);
+    /* What was known and not used yet is not to be told again and again: see update_interest. Most
+     * often it is used before the next wait, and needs no system call. */
+    stream->told = reads && stream->readable;
+    stream->readable |= reads;
+    stream->writable |= writes;
+    /* So would a hang-up be; reading and writing will find it by themselves. */
+    if (ready & LOOP_HANGUP)
+        loop_remove(stream->loop, descriptor);
+    else
+        update_interest(stream);
 }
 
 bool stream_register(struct stream *stream, struct loop *loop, struct error *error)
@@ -137,8 +144,11 @@ bool stream_read(struct stream *stream)
     do
         got = read(stream->input, stream->in + stream->read_end, INPUT_SIZE - stream->read_end);
     while (got < 0 && errno == EINTR);
+    stream->told = false;
     if (got > 0) {
         stream->read_end += (size_t)got;
+        stream->readable = stream->read_end == INPUT_SIZE; /* else empty, or the loop will tell */
+        update_interest(stream);
         return true;
     }
     stream->readable = false;
@@ -150,7 +160,7 @@ bool stream_read(struct stream *stream)
     return false;
 }
 
-bool stream_next_frame(struct stream *stream, const uint8_t **frame, size_t *size)
+bool stream_next_frame(struct stream *stream, uint8_t **frame, size_t *size)
 {
     size_t have = stream->read_end - stream->read_at;
     uint8_t *at = stream->in + stream->read_at;
@@ -184,23 +194,30 @@ size_t stream_room(const struct stream *stream)
     return waiting < STREAM_UNWRITTEN_MAX ? STREAM_UNWRITTEN_MAX - waiting : 0;
 }
 
-bool stream_flush(struct stream *stream)
+/* Hands bytes to the system. How many it took: all of them when nobody will read any. */
+static size_t put_bytes(struct stream *stream, const uint8_t *bytes, size_t size)
 {
-    bool any = false;
-    while (stream->writable && stream->write_at < stream->write_end) {
-        ssize_t put = write(stream->output, stream->out + stream->write_at,
-                            stream->write_end - stream->write_at);
+    size_t done = 0;
+    while (stream->writable && done < size) {
+        ssize_t put = write(stream->output, bytes + done, size - done);
         if (put > 0) {
-            stream->write_at += (size_t)put;
-            any = true;
+            done += (size_t)put;
         } else if (put < 0 && errno != EINTR) {
             stream->writable = false;
             if (!would_block(errno)) {
                 fail(stream, errno);
-                stream->write_at = stream->write_end; /* nobody will read it */
+                return size;
             }
         }
     }
+    return done;
+}
+
+bool stream_flush(struct stream *stream)
+{
+    size_t put = put_bytes(stream, stream->out + stream->write_at, stream_unwritten(stream));
+    bool any = put > 0;
+    stream->write_at += put;
     if (stream->write_at == stream->write_end)
         stream->write_at = stream->write_end = 0;
     update_interest(stream);
@@ -225,7 +242,10 @@ static void append(struct stream *stream, const uint8_t *bytes, size_t size)
 
 void stream_write(struct stream *stream, const uint8_t *bytes, size_t size)
 {
-    append(stream, bytes, size);
+    /* What the pipe takes at once need not be copied. */
+    size_t put = stream_unwritten(stream) == 0 ? put_bytes(stream, bytes, size) : 0;
+    if (put < size)
+        append(stream, bytes + put, size - put);
     stream_flush(stream);
 }
 

@@ -29,9 +29,10 @@ void stream_unregister(struct stream *stream);
 /* Reads what waits, at most about 128 KiB, when the input is known to be readable. True when
  * something was read. */
 bool stream_read(struct stream *stream);
-/* The next whole frame, its 2-byte length included; valid until the next stream_read. False when
- * there is none, or the peer broke the framing (stream_error). */
-bool stream_next_frame(struct stream *stream, const uint8_t **frame, size_t *size);
+/* The next whole frame, its 2-byte length included; valid until the next stream_read, and the
+ * caller may overwrite it. False when there is none, or the peer broke the framing (stream_error).
+ */
+bool stream_next_frame(struct stream *stream, uint8_t **frame, size_t *size);
 
 /* How many bytes may be added now. */
 size_t stream_room(const struct stream *stream);

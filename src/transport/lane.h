@@ -31,8 +31,9 @@ struct lane_train {
  * session_step between two large batches, so that blocks get their buffers early. */
 bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes, size_t size,
                   size_t segment, uint64_t now_ns);
-/* A stream lane takes bytes as they come, in any pieces. False: the peer broke the framing. */
-bool lane_receive_stream(struct lane *lane, const uint8_t *bytes, size_t size, uint64_t now_ns,
+/* A stream lane takes bytes as they come, in any pieces; whole packets are opened in place, so
+ * `bytes` is overwritten. False: the peer broke the framing. */
+bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_t now_ns,
                          struct error *error);
 
 /* Fills `train` with what may leave now. False when nothing may. Call until false. `room` for a

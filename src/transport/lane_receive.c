@@ -282,35 +282,65 @@ bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes,
     return any;
 }
 
-bool lane_receive_stream(struct lane *lane, const uint8_t *bytes, size_t size, uint64_t now_ns,
-                         struct error *error)
+/* The packet that begins with its length at `bytes`; *whole is its size with that, 0 when it goes
+ * on past `size`. */
+static bool packet_in(const uint8_t *bytes, size_t size, size_t *whole, struct error *error)
+{
+    *whole = 0;
+    if (size < 2)
+        return true;
+    size_t length = (size_t)bytes[0] << 8 | bytes[1];
+    if (length < PACKET_OVERHEAD + 1 || length > STREAM_PACKET_MAX)
+        return error_set(error, ERROR_PROTOCOL, "the peer sent a packet of %zu bytes on the stream",
+                         length);
+    if (size >= length + 2)
+        *whole = length + 2;
+    return true;
+}
+
+static bool take_whole(struct lane *lane, uint8_t *bytes, size_t whole, struct error *error)
 {
     static const struct address nowhere;
+    if (!receive_packet(lane, &nowhere, bytes + 2, whole - 2) && !lane->broken)
+        return error_set(error, ERROR_PROTOCOL,
+                         "a packet on the stream did not authenticate or found no room");
+    return true;
+}
+
+/* Adds to the packet that is not yet whole, and takes it when it is. Returns how many bytes it
+ * used, 0 on an error. */
+static size_t complete_packet(struct lane *lane, const uint8_t *bytes, size_t size,
+                              struct error *error)
+{
+    uint8_t *buffer = lane->stream_buffer;
+    size_t want = 2, whole;
+    if (lane->stream_size >= 2)
+        want = 2 + ((size_t)buffer[0] << 8 | buffer[1]);
+    size_t take = want - lane->stream_size < size ? want - lane->stream_size : size;
+    memcpy(buffer + lane->stream_size, bytes, take);
+    lane->stream_size += take;
+    if (!packet_in(buffer, lane->stream_size, &whole, error))
+        return 0;
+    if (whole == 0)
+        return take;
+    lane->stream_size = 0;
+    return take_whole(lane, buffer, whole, error) ? take : 0;
+}
+
+bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_t now_ns,
+                         struct error *error)
+{
     lane->now_ns = now_ns;
     lane_drain_commands(lane);
     while (size > 0) {
-        uint8_t *buffer = lane->stream_buffer;
-        size_t want = 2;
-        if (lane->stream_size >= 2)
-            want = 2 + ((size_t)buffer[0] << 8 | buffer[1]);
-        size_t take = want - lane->stream_size < size ? want - lane->stream_size : size;
-        memcpy(buffer + lane->stream_size, bytes, take);
-        lane->stream_size += take;
-        bytes += take;
-        size -= take;
-        if (lane->stream_size < want)
-            break;
-        if (want == 2) {
-            size_t length = (size_t)buffer[0] << 8 | buffer[1];
-            if (length < PACKET_OVERHEAD + 1 || length > STREAM_PACKET_MAX)
-                return error_set(error, ERROR_PROTOCOL,
-                                 "the peer sent a packet of %zu bytes on the stream", length);
-            continue;
-        }
-        lane->stream_size = 0;
-        if (!receive_packet(lane, &nowhere, buffer + 2, want - 2) && !lane->broken)
-            return error_set(error, ERROR_PROTOCOL,
-                             "a packet on the stream did not authenticate or found no room");
+        size_t used = 0;
+        if (lane->stream_size == 0 && !packet_in(bytes, size, &used, error))
+            return false;
+        if (used > 0 ? !take_whole(lane, bytes, used, error)
+                     : (used = complete_packet(lane, bytes, size, error)) == 0)
+            return false;
+        bytes += used;
+        size -= used;
     }
     lane_flush_pieces(lane);
     lane_report_intervals(lane);

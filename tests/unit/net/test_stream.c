@@ -42,7 +42,7 @@ static void test_frames_cross_a_pipe_that_fills_up(void **state)
             stream_write_frame(near, bytes, size);
         }
         most = stream_unwritten(near) > most ? stream_unwritten(near) : most;
-        const uint8_t *frame;
+        uint8_t *frame;
         size_t size;
         while (stream_read(far)) {
             while (stream_next_frame(far, &frame, &size)) {
@@ -83,7 +83,7 @@ static void test_frames_in_single_bytes_over_one_socket(void **state)
     assert_int_not_equal(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);
     const uint8_t bytes[] = {0, 3, 'a', 'b', 'c', 0, 1, 'd', 0x40, 0x00};
     unsigned frames = 0;
-    const uint8_t *frame;
+    uint8_t *frame;
     size_t size;
     struct loop *loop = loop_new(NULL);
     assert_true(stream_register(stream, loop, NULL));
@@ -110,7 +110,7 @@ static void breaks(const uint8_t *bytes, size_t size)
     struct stream *stream = stream_new(ends[0], ends[1], NULL);
     assert_int_equal(write(ends[1], bytes, size), size);
     assert_true(stream_read(stream));
-    const uint8_t *frame;
+    uint8_t *frame;
     size_t length;
     assert_false(stream_next_frame(stream, &frame, &length));
     assert_true(stream_has_ended(stream));
