@@ -6,7 +6,7 @@ export BUILD
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test sim sim-gates bench bench-scale mutants install uninstall set-prefix with-tests format clean
+.PHONY: all demo test crash sim sim-gates bench bench-scale mutants install uninstall set-prefix with-tests format clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -26,7 +26,7 @@ demo: all
 	@scripts/setup demo
 	@scripts/$@ $(ARGS)
 
-sim mutants: with-tests
+sim mutants crash: with-tests
 	@scripts/$@ $(ARGS)
 
 # The rate controller against its whole table of paths and rivals (make test runs a part of it).

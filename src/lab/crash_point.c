@@ -17,6 +17,7 @@
 static atomic_uint_fast64_t calls;
 static uint64_t fatal;
 static bool fatal_after;
+static void (*watch)(const struct file_call *call);
 
 /* ---- counting ---- */
 
@@ -30,6 +31,19 @@ void crash_point_arm(uint64_t call, bool after)
 uint64_t crash_point_count(void)
 {
     return atomic_load(&calls);
+}
+
+void crash_point_watch(void (*watcher)(const struct file_call *call))
+{
+    watch = watcher;
+}
+
+static void tell(bool done, struct file_call call)
+{
+    int saved = errno;
+    if (done && watch != NULL)
+        watch(&call);
+    errno = saved;
 }
 
 static void die(void)
@@ -74,6 +88,20 @@ static uint64_t before_on(int fd)
 
 /* ---- the calls ---- */
 
+/* `told` is the initialiser of what the watcher hears of a call that returned at least 0. */
+#define TOLD(...) ((struct file_call){__VA_ARGS__})
+#define CALL_TOLD(type, name, number, parameters, arguments, told)                                 \
+    type __real_##name parameters;                                                                 \
+    type __wrap_##name parameters;                                                                 \
+    type __wrap_##name parameters                                                                  \
+    {                                                                                              \
+        uint64_t call = number;                                                                    \
+        type result = __real_##name arguments;                                                     \
+        tell(result >= 0, told);                                                                   \
+        after(call);                                                                               \
+        return result;                                                                             \
+    }
+
 #define CALL(type, name, parameters, arguments)                                                    \
     type __real_##name parameters;                                                                 \
     type __wrap_##name parameters;                                                                 \
@@ -96,13 +124,20 @@ static uint64_t before_on(int fd)
         return result;                                                                             \
     }
 
-CALL(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
+CALL_TOLD(int, unlinkat, before(), (int fd, const char *path, int flags), (fd, path, flags),
+          TOLD(.kind = FILE_CALL_UNLINK, .fd = fd, .name = path))
 CALL(int, unlink, (const char *path), (path))
-CALL(int, mkdir, (const char *path, mode_t mode), (path, mode))
-CALL(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode))
-CALL(int, renameat, (int a, const char *b, int c, const char *d), (a, b, c, d))
-CALL(int, renameat2, (int a, const char *b, int c, const char *d, unsigned e), (a, b, c, d, e))
-CALL(int, symlinkat, (const char *target, int fd, const char *path), (target, fd, path))
+CALL_TOLD(int, mkdir, before(), (const char *path, mode_t mode), (path, mode),
+          TOLD(.kind = FILE_CALL_MKDIR, .fd = AT_FDCWD, .name = path))
+CALL_TOLD(int, mkdirat, before(), (int fd, const char *path, mode_t mode), (fd, path, mode),
+          TOLD(.kind = FILE_CALL_MKDIR, .fd = fd, .name = path))
+CALL_TOLD(int, renameat, before(), (int a, const char *b, int c, const char *d), (a, b, c, d),
+          TOLD(.kind = FILE_CALL_RENAME, .fd = a, .name = b, .to_fd = c, .target = d))
+CALL_TOLD(int, renameat2, before(), (int a, const char *b, int c, const char *d, unsigned e),
+          (a, b, c, d, e),
+          TOLD(.kind = FILE_CALL_RENAME, .fd = a, .name = b, .to_fd = c, .target = d))
+CALL_TOLD(int, symlinkat, before(), (const char *to, int fd, const char *path), (to, fd, path),
+          TOLD(.kind = FILE_CALL_LINK, .fd = fd, .name = path, .target = to))
 CALL(int, linkat, (int a, const char *b, int c, const char *d, int e), (a, b, c, d, e))
 CALL(ssize_t, readlinkat, (int fd, const char *path, char *to, size_t size), (fd, path, to, size))
 CALL(int, fstatat64, (int fd, const char *path, struct stat *status, int flags),
@@ -112,21 +147,40 @@ CALL(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, pat
 CALL(int, chmod, (const char *path, mode_t mode), (path, mode))
 CALL(int, utimensat, (int fd, const char *path, const struct timespec *times, int flags),
      (fd, path, times, flags))
-CALL_ON(int, fsync, (int fd), (fd))
-CALL_ON(int, fdatasync, (int fd), (fd))
-CALL_ON(int, syncfs, (int fd), (fd))
+CALL_TOLD(int, fsync, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC, .fd = fd))
+CALL_TOLD(int, fdatasync, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC, .fd = fd))
+CALL_TOLD(int, syncfs, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC_ALL, .fd = fd))
 CALL_ON(int, fchmod, (int fd, mode_t mode), (fd, mode))
 CALL_ON(int, futimens, (int fd, const struct timespec *times), (fd, times))
-CALL_ON(int, ftruncate64, (int fd, off_t size), (fd, size))
-CALL_ON(int, fallocate64, (int fd, int mode, off_t offset, off_t size), (fd, mode, offset, size))
+CALL_TOLD(int, ftruncate64, before_on(fd), (int fd, off_t size), (fd, size),
+          TOLD(.kind = FILE_CALL_RESIZE, .fd = fd, .size = (size_t)size))
+CALL_TOLD(int, fallocate64, before_on(fd), (int fd, int mode, off_t at, off_t size),
+          (fd, mode, at, size),
+          TOLD(.kind = FILE_CALL_RESIZE, .fd = fd, .size = (size_t)(at + size)))
 CALL_ON(ssize_t, pread64, (int fd, void *to, size_t size, off_t at), (fd, to, size, at))
-CALL_ON(ssize_t, pwrite64, (int fd, const void *from, size_t size, off_t at), (fd, from, size, at))
-CALL_ON(ssize_t, write, (int fd, const void *from, size_t size), (fd, from, size))
+CALL_TOLD(ssize_t, pwrite64, before_on(fd), (int fd, const void *from, size_t size, off_t at),
+          (fd, from, size, at),
+          TOLD(.kind = FILE_CALL_WRITE, .fd = fd, .bytes = from, .offset = (uint64_t)at,
+               .size = (size_t)result))
+
 CALL_ON(int, flock, (int fd, int operation), (fd, operation))
 CALL_ON(int, fstatvfs64, (int fd, struct statvfs *status), (fd, status))
 CALL_ON(int, fstat64, (int fd, struct stat *status), (fd, status))
 
-/* Its file descriptor is gone afterwards. */
+/* Where it writes is only known before. */
+ssize_t __real_write(int fd, const void *from, size_t size);
+ssize_t __wrap_write(int fd, const void *from, size_t size);
+ssize_t __wrap_write(int fd, const void *from, size_t size)
+{
+    uint64_t call = before_on(fd);
+    off_t at = call != 0 && watch != NULL ? lseek(fd, 0, SEEK_CUR) : 0;
+    ssize_t result = __real_write(fd, from, size);
+    tell(call != 0 && result >= 0, TOLD(.kind = FILE_CALL_WRITE, .fd = fd, .bytes = from,
+                                        .offset = (uint64_t)at, .size = (size_t)result));
+    after(call);
+    return result;
+}
+
 CALL_ON(int, close, (int fd), (fd))
 
 #define TAKE(type)                                                                                 \
@@ -152,7 +206,10 @@ int __wrap_openat64(int fd, const char *path, int last, ...)
 {
     TAKE(unsigned);
     uint64_t call = before();
+    bool is_new = watch != NULL && (last & O_CREAT) != 0 && faccessat(fd, path, F_OK, 0) != 0;
     int result = __real_openat64(fd, path, last, argument);
+    tell(result >= 0 && is_new,
+         TOLD(.kind = FILE_CALL_CREATE, .fd = fd, .name = path, .result = result));
     after(call);
     return result;
 }

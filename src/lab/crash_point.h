@@ -12,10 +12,36 @@
 #define PETREL_LAB_CRASH_POINT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* 0: never. Counting begins anew. */
 void crash_point_arm(uint64_t call, bool after);
 uint64_t crash_point_count(void);
+
+/* What changes the disk, or makes a change durable; told after it was done. */
+enum file_call_kind {
+    FILE_CALL_CREATE, /* fd, name: a new file, now open as `result` */
+    FILE_CALL_MKDIR,  /* fd, name */
+    FILE_CALL_LINK,   /* fd, name: a symbolic link to `target` */
+    FILE_CALL_WRITE,  /* fd, offset, bytes, size */
+    FILE_CALL_RESIZE, /* fd, size */
+    FILE_CALL_RENAME, /* fd, name, to_fd, target */
+    FILE_CALL_UNLINK, /* fd, name */
+    FILE_CALL_SYNC,   /* fd: a file or a directory */
+    FILE_CALL_SYNC_ALL
+};
+
+struct file_call {
+    enum file_call_kind kind;
+    int fd, to_fd, result;
+    const char *name, *target;
+    const void *bytes;
+    uint64_t offset;
+    size_t size;
+};
+
+/* One watcher, or NULL; called on the thread of the call. */
+void crash_point_watch(void (*watcher)(const struct file_call *call));
 
 #endif

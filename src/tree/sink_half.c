@@ -38,6 +38,16 @@ static int open_temp(int parent, uint64_t temp)
     return -1;
 }
 
+/* The journal is locked: nobody else writes the file. */
+static void remove_half(int parent, uint64_t temp, struct journal *journal)
+{
+    char name[TEMP_NAME_SIZE];
+    sink_temp_name(temp, name);
+    unlinkat(parent, name, 0);
+    sink_journal_name(temp, name);
+    journal_remove(journal, parent, name);
+}
+
 bool half_open(struct file_sink *sink, const char *path, struct half *half)
 {
     char name[TEMP_NAME_SIZE];
@@ -57,8 +67,8 @@ bool half_open(struct file_sink *sink, const char *path, struct half *half)
     int fd = found == JOURNAL_USABLE ? open_temp(parent, temp) : -1;
     if (found == JOURNAL_USELESS)
         warn(sink, path, what);
-    if (fd < 0) { /* what there may be else of it goes when the file is begun anew */
-        journal_close(journal);
+    if (fd < 0) { /* one without the other is of no use */
+        remove_half(parent, temp, journal);
         return false;
     }
     sink->journal_count++;
@@ -112,6 +122,8 @@ void half_begin(struct file_sink *sink, struct large_file *file)
     enum journal_found found = JOURNAL_BUSY;
     int parent = writable_parent(sink, file->path);
     if (parent < 0 || file->size <= BATCH_FILE_MAX || sink->journal_count >= JOURNALS_OPEN) {
+        if (parent >= 0)
+            half_clear(sink, parent, file->key);
         file->temp = sink_temp_of(sink, file->path);
         return;
     }

@@ -31,14 +31,30 @@ static void adjust_mode(int parent, const char *leaf, const struct stat *found, 
     close(fd);
 }
 
+/* As a file's: where the system cannot, it stays. */
+static void adjust_link_time(int parent, const char *leaf, const struct entry *entry)
+{
+    struct stat status;
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+                                {.tv_sec = entry->mtime_s, .tv_nsec = entry->mtime_ns}};
+    if (fstatat(parent, leaf, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode) &&
+        (status.st_mtim.tv_sec != entry->mtime_s ||
+         status.st_mtim.tv_nsec != (long)entry->mtime_ns))
+        utimensat(parent, leaf, times, AT_SYMLINK_NOFOLLOW);
+}
+
 static bool is_same_link(struct file_sink *sink, const struct entry *entry)
 {
     char target[PACK_PATH_MAX + 1];
     int parent = sink_parent(sink, sink->path, false);
     ssize_t size =
         parent < 0 ? -1 : readlinkat(parent, beneath_leaf(sink->path), target, sizeof target);
-    return size >= 0 && (size_t)size == entry->target_size &&
-           memcmp(target, entry->target, entry->target_size) == 0;
+    if (size < 0 || (size_t)size != entry->target_size ||
+        memcmp(target, entry->target, entry->target_size) != 0)
+        return false;
+    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
+        adjust_link_time(parent, beneath_leaf(sink->path), entry);
+    return true;
 }
 
 /* By rsync's rule: same size, same time. */

@@ -133,6 +133,7 @@ class Blocked(Case):
         self.assertEqual(again.events()[-1]["verified_bytes"], 0)
 
     def test_case_20_the_far_end_stops_in_the_middle(self):
+        self.halves_may_stay = True
         self.rules("meta l4proto udp drop")
         source = self.write("near/large", 30 * MIB)
         process = self.start(*SLOW, "--retry-for=0", source, self.remote("far"))

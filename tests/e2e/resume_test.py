@@ -158,6 +158,18 @@ class Killed(Case):
     def test_case_08_a_pull_is_killed_there(self):
         self.kill_and_go_on(False, "far", signal.SIGKILL)
 
+    def test_case_08_goes_on_by_itself(self):
+        """A copy whose far end is killed starts another, which finds what has arrived."""
+        source = self.write("near/file", 60 * MIB, seed=1)
+        process = self.start("copy", "--json", "--limit", "240Mbit", source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: self.journalled("far") >= 20, 30))
+        for victim in hosts.own_processes() - {process.pid}:
+            os.kill(victim, signal.SIGKILL)
+        result = self.finish(process)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertGreaterEqual(result.events()[-1]["kept_bytes"], 18 * MIB)
+        self.same_file("near/file", "far/file")
+
     def test_interrupted(self):
         self.kill_and_go_on(True, "near", signal.SIGINT, kills=2)
 

@@ -86,6 +86,8 @@ void assert_same_tree(const char *a, const char *b);
 /* Asserts that the file holds what make_file(path, size, seed) made. */
 void assert_file(const char *path, size_t size, uint64_t seed);
 void assert_text(const char *path, const char *text);
+/* Asserts that `now` holds what `before` or `wanted` hold, or is not there when `before` is not. */
+void assert_old_or_new(const char *now, const char *before, const char *wanted, const char *when);
 /* Asserts that no name of petrel's own is left in or below `path`; returns all entries below. */
 size_t assert_no_litter(const char *path);
 

@@ -167,6 +167,34 @@ void assert_file(const char *path, size_t size, uint64_t seed)
     free(wanted);
 }
 
+static bool same_bytes(const char *a, const char *b)
+{
+    char one[4096], other[4096];
+    int x = open(a, O_RDONLY), y = open(b, O_RDONLY);
+    bool same = x >= 0 && y >= 0;
+    for (ssize_t n = 1; same && n > 0;) {
+        n = read(x, one, sizeof one);
+        same = read(y, other, sizeof other) == n && (n <= 0 || memcmp(one, other, (size_t)n) == 0);
+    }
+    if (x >= 0)
+        close(x);
+    if (y >= 0)
+        close(y);
+    return same;
+}
+
+void assert_old_or_new(const char *now, const char *before, const char *wanted, const char *when)
+{
+    bool existed = exists(before);
+    if (!exists(now)) {
+        if (existed)
+            fail_msg("%s: %s is gone", when, now);
+        return;
+    }
+    if (!same_bytes(now, wanted) && (!existed || !same_bytes(now, before)))
+        fail_msg("%s: %s is neither the old file nor the new one", when, now);
+}
+
 void assert_text(const char *path, const char *text)
 {
     assert_bytes(path, (const uint8_t *)text, strlen(text));

@@ -94,43 +94,11 @@ static bool run_until(uint64_t call, bool after)
     return false;
 }
 
-static bool same_bytes(const char *a, const char *b)
-{
-    char one[4096], other[4096];
-    int x = open(a, O_RDONLY), y = open(b, O_RDONLY);
-    bool same = x >= 0 && y >= 0;
-    for (ssize_t n = 1; same && n > 0;) {
-        n = read(x, one, sizeof one);
-        same = read(y, other, sizeof other) == n && (n <= 0 || memcmp(one, other, (size_t)n) == 0);
-    }
-    if (x >= 0)
-        close(x);
-    if (y >= 0)
-        close(y);
-    return same;
-}
-
-/* `name` is below the source: it is there as it was, or as it is to be, or not yet. */
-static void assert_old_or_new(const char *name)
-{
-    char now[700], before[700], wanted[700];
-    snprintf(now, sizeof now, "%s/source/%s", target, name);
-    snprintf(before, sizeof before, "%s/source/%s", old, name);
-    snprintf(wanted, sizeof wanted, "%s/%s", source, name);
-    bool existed = exists(before);
-    if (!exists(now)) {
-        if (existed)
-            fail_msg("%s is gone", name);
-        return;
-    }
-    if (!same_bytes(now, wanted) && (!existed || !same_bytes(now, before)))
-        fail_msg("%s is neither the old file nor the new one", name);
-}
-
 static void check_all(const char *const *names, const char *what, uint64_t call)
 {
     for (size_t i = 0; names[i] != NULL; i++)
-        assert_old_or_new(names[i]);
+        assert_old_or_new(at(at(target, "source"), names[i]), at(at(old, "source"), names[i]),
+                          at(source, names[i]), what);
     run();
     if (!copy.finished || copy.failures > 0)
         fail_msg("%s call %u: the next run fails: %s", what, (unsigned)call, copy.error.text);

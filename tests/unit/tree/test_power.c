@@ -1,0 +1,181 @@
+/* The crash guarantee, power losses: the disk is cut after every call that changes it, and loses or
+ * reorders whatever was not synced. Under each final name stands the old file or the new one,
+ * whole; the next run completes; nothing of ours is left.
+ *
+ *   test_power [TIMES [STEP]]     random states of each cut (2); only every STEP-th cut (1)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "copy.h"
+#include "lab/crash_point.h"
+#include "lab/power_disk.h"
+
+#define MIB (1024u * 1024u)
+
+static struct copy copy;
+static char base[256], source[300], target[300], old[300];
+static unsigned random_states = 2, cut_step = 1;
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(base, test_directory());
+    snprintf(source, sizeof source, "%s/source", base);
+    snprintf(target, sizeof target, "%s/target", base);
+    snprintf(old, sizeof old, "%s/old", base);
+    make_directory(source, 0755);
+    make_directory(target, 0755);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    remove_tree(base);
+    return 0;
+}
+
+/* The files that `names` lists are copied as a tree, or one by one as operands. */
+static bool one_by_one;
+static const char *const *names;
+
+static void run(void)
+{
+    static char files[4][400];
+    static const char *paths[4];
+    size_t count = 0;
+    for (; one_by_one && names[count] != NULL; count++) {
+        snprintf(files[count], sizeof files[count], "%s/%s", source, names[count]);
+        paths[count] = files[count];
+    }
+    if (!one_by_one)
+        paths[count++] = source;
+    copy = (struct copy){.destination = target,
+                         .paths = paths,
+                         .path_count = count,
+                         .flags = TRANSFER_QUICK_CHECK | TRANSFER_DESTINATION_IS_DIRECTORY};
+    copy_run(&copy);
+    if (!copy.finished || copy.failures > 0)
+        fail_msg("the run fails: %s", copy.error.text);
+}
+
+static void assert_complete(void)
+{
+    for (size_t i = 0; one_by_one && names[i] != NULL; i++)
+        assert_same_tree(at(source, names[i]), at(target, names[i]));
+    if (!one_by_one)
+        assert_same_tree(source, at(target, "source"));
+}
+
+static void check_state(const struct power_disk *disk, size_t cut, enum power_luck luck,
+                        uint64_t seed)
+{
+    remove_tree(target);
+    make_directory(target, 0755);
+    power_disk_write(disk, cut, luck, seed, target);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "cut %u luck %u", (unsigned)cut, (unsigned)luck);
+        /* Once success was said, nothing that is lost may matter. */
+        const char *inside = one_by_one ? "." : "source";
+        const char *before = at(at(old, inside), names[i]), *wanted = at(source, names[i]);
+        assert_old_or_new(at(at(target, inside), names[i]),
+                          cut == power_disk_count(disk) ? wanted : before, wanted, text);
+    }
+    run();
+    assert_complete();
+    assert_no_litter(target);
+}
+
+/* Cuts the power of one copy everywhere. */
+static void cut_everywhere(const char *const *copied, bool as_operands)
+{
+    names = copied;
+    one_by_one = as_operands;
+    char command[700];
+    snprintf(command, sizeof command, "cp -a '%s' '%s'", target, old);
+    assert_int_equal(system(command), 0);
+    struct power_disk *disk = power_disk_new(target);
+    run();
+    power_disk_stop(disk);
+    assert_complete();
+    size_t count = power_disk_count(disk);
+    for (size_t cut = 0; cut <= count; cut += cut_step) {
+        check_state(disk, cut, POWER_ALL_LOST, 0);
+        check_state(disk, cut, POWER_ALL_THERE, 0);
+        for (unsigned i = 0; i < random_states; i++)
+            check_state(disk, cut, POWER_RANDOM, cut * 1000 + i);
+    }
+    print_message("cut after each of %u calls\n", (unsigned)count);
+    assert_true(count > 10);
+    power_disk_free(disk);
+}
+
+static void test_small_tree(void **state)
+{
+    (void)state;
+    static const char *const copied[] = {"new", "changed", "sub/new", "sub/changed", "large", NULL};
+    make_directory(at(source, "sub"), 0750);
+    make_file(at(source, "new"), 3000, 1);
+    make_file(at(source, "changed"), 2000, 2);
+    make_file(at(source, "sub/new"), 10, 4);
+    make_file(at(source, "sub/changed"), 100, 5);
+    make_file(at(source, "large"), 700000, 7);
+    make_link("new", at(source, "link"));
+    for (unsigned i = 0; i < 12; i++) { /* more than are synced one by one */
+        char name[32];
+        snprintf(name, sizeof name, "many%u", i);
+        make_file(at(source, name), 100 + i, i);
+    }
+    make_directory(at(target, "source"), 0755);
+    make_directory(at(target, "source/sub"), 0750);
+    make_file(at(target, "source/changed"), 2500, 12);
+    make_file(at(target, "source/sub/changed"), 100, 15);
+    make_link("old", at(target, "source/link"));
+    cut_everywhere(copied, false);
+}
+
+/* Alone, so that nothing else syncs what it needs. */
+static void test_large_file(void **state)
+{
+    (void)state;
+    static const char *const copied[] = {"large", NULL};
+    make_file(at(source, "large"), 17 * MIB + 5, 1);
+    make_file(at(target, "large"), 17 * MIB - 5, 1);
+    cut_everywhere(copied, true);
+}
+
+/* Without any directory in the copy, whose end would sync everything. */
+static void test_plain_files(void **state)
+{
+    (void)state;
+    static const char *const copied[] = {"small", "middle", "large", NULL};
+    make_file(at(source, "small"), 1000, 1);
+    make_file(at(source, "middle"), 700000, 2);
+    make_file(at(source, "large"), 17 * MIB, 3);
+    make_file(at(target, "small"), 1001, 4);
+    cut_everywhere(copied, true);
+}
+
+int main(int argc, char **argv)
+{
+    umask(022);
+    if (argc > 1)
+        random_states = (unsigned)atoi(argv[1]);
+    if (argc > 2)
+        cut_step = (unsigned)atoi(argv[2]);
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {CASE(test_small_tree), CASE(test_large_file),
+                                       CASE(test_plain_files)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
