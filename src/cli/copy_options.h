@@ -18,6 +18,9 @@ enum udp_use {
 struct copy_options {
     struct ssh_options ssh;
     bool checksum, whole;
+    bool archive, owner, group, specials, no_owner, no_group, no_specials, numeric_ids;
+    bool hard_links, xattrs, acls, no_perms, no_times;
+    bool update, ignore_existing, existing;
     bool delete_others, delete_excluded;
     uint64_t max_delete; /* UINT64_MAX: any number */
     bool no_memory;      /* neither use nor keep what is remembered of the path */

@@ -87,6 +87,17 @@ static void set_flags(const struct copy_options *options, struct transfer_reques
     set(request, !options->push, TRANSFER_WILDCARDS);
     set(request, options->delete_others || options->delete_excluded, TRANSFER_DELETE);
     set(request, options->max_delete != UINT64_MAX, TRANSFER_MAX_DELETE);
+    set(request, (options->archive || options->owner) && !options->no_owner, TRANSFER_OWNER);
+    set(request, (options->archive || options->group) && !options->no_group, TRANSFER_GROUP);
+    set(request, options->owner || options->group, TRANSFER_OWNERS_ASKED);
+    set(request, options->numeric_ids, TRANSFER_NUMERIC_IDS);
+    set(request, options->xattrs, TRANSFER_XATTRS);
+    set(request, options->acls, TRANSFER_ACLS);
+    set(request, options->no_perms, TRANSFER_NO_PERMS);
+    set(request, options->no_times, TRANSFER_NO_TIMES);
+    set(request, options->update, TRANSFER_UPDATE);
+    set(request, options->ignore_existing, TRANSFER_IGNORE_EXISTING);
+    set(request, options->existing, TRANSFER_EXISTING);
     set(request, options->files_from != NULL, TRANSFER_FILES_FROM);
     set(request, options->files_from != NULL && options->recursive, TRANSFER_LIST_TREES);
 }

@@ -151,6 +151,13 @@ void event_log_note(struct event_log *log, const char *text)
     emit(log, event);
 }
 
+void event_log_lost(struct event_log *log, const char *text)
+{
+    json_t *event = begin("lost");
+    put_text(event, "text", text);
+    emit(log, event);
+}
+
 void event_log_way(struct event_log *log, const char *way, const char *cause, const char *text)
 {
     json_t *event = begin("way");

@@ -18,6 +18,7 @@ void event_log_progress(struct event_log *log, const struct transfer_progress *p
                         uint64_t now_ns);
 void event_log_file(struct event_log *log, const struct transfer_event *event);
 void event_log_note(struct event_log *log, const char *text);
+void event_log_lost(struct event_log *log, const char *text);
 /* The session goes "ssh" or "udp" from now on. */
 void event_log_way(struct event_log *log, const char *way, const char *cause, const char *text);
 /* "error" when error->kind is set, then "summary" in every case. False when any of the events could

@@ -26,6 +26,7 @@ enum exit_code {
     EXIT_NOT_FOUND = 47, /* a source or a destination's folder is missing */
     EXIT_EXISTS = 48,    /* something of another type is in the way */
     EXIT_MEMORY = 49,
+    EXIT_LOST = 50, /* all is there but something that was asked for besides */
     EXIT_SSH = 255
 };
 

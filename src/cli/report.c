@@ -22,6 +22,7 @@ struct report {
     struct event_log *log;    /* NULL: none */
     struct summary_file only; /* the one file, while there is no second */
     struct failures failures;
+    bool lost;                         /* something that was asked for could not be kept */
     uint64_t failed[ERROR_KIND_COUNT]; /* by kind */
     uint64_t files, bytes;             /* done, or of a dry run: that would be sent */
 };
@@ -139,9 +140,13 @@ void report_event(void *context, const struct transfer_event *event)
             report_line(report, "%s %s", report->options.dry_run ? "would delete" : "deleted",
                         name);
         break;
+    case TRANSFER_LOST:
     case TRANSFER_NOTE:
+        report->lost = report->lost || event->kind == TRANSFER_LOST;
         report_line(report, "%s", text);
-        if (report->log != NULL)
+        if (report->log != NULL && event->kind == TRANSFER_LOST)
+            event_log_lost(report->log, text);
+        else if (report->log != NULL)
             event_log_note(report->log, text);
         return;
     }
@@ -215,7 +220,7 @@ static uint64_t good_files(const struct transfer_progress *progress)
 int report_exit_code(const struct report *report, const struct transfer_progress *progress)
 {
     if (report->failures.count == 0 && progress->files_failed == 0)
-        return EXIT_OK;
+        return report->lost ? EXIT_LOST : EXIT_OK;
     return exit_code_of_failures(&report->failures, good_files(progress));
 }
 

@@ -74,7 +74,8 @@ void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kin
                          size_t path_length, uint64_t size, const uint8_t *hash,
                          const struct error *error);
 /* A line for people from our own storage, for both sides. */
-void transfer_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns);
+void transfer_note(struct transfer *transfer, const struct work_report *report, bool lost,
+                   uint64_t now_ns);
 /* TRANSFER_FILE_FAILED as the peer's PROBLEM tells it. */
 void transfer_event_problem(struct transfer *transfer, const struct message *message);
 /* A message's kind and text as an error. */

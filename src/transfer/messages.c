@@ -114,6 +114,7 @@ static void encode_body(const struct message *message, struct writer *writer)
         write_bytes(writer, message->hash, sizeof message->hash);
         break;
     case MESSAGE_NOTE:
+    case MESSAGE_LOST:
         write_text(writer, message->text, message->text_length, MESSAGE_TEXT_MAX);
         break;
     case MESSAGE_UNSUPPORTED:
@@ -319,6 +320,7 @@ static void decode_body(struct message *message, struct reader *reader)
         read_hash(reader, message->hash);
         break;
     case MESSAGE_NOTE:
+    case MESSAGE_LOST:
         read_text(reader, &message->text, &message->text_length, MESSAGE_TEXT_MAX);
         break;
     case MESSAGE_UNSUPPORTED:

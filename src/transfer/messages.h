@@ -47,6 +47,7 @@ enum message_type {
     MESSAGE_DELETED = 18,
     MESSAGE_LIST = 19,
     MESSAGE_FILE_SKIPPED = 20,
+    MESSAGE_LOST = 21,
     MESSAGE_TYPE_COUNT
 };
 

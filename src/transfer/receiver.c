@@ -373,7 +373,8 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
         on_deleted(transfer, report, now_ns);
         break;
     case SINK_NOTE:
-        transfer_note(transfer, report, now_ns);
+    case SINK_LOST:
+        transfer_note(transfer, report, report->result == SINK_LOST, now_ns);
         break;
     case SINK_FINISHED:
         on_finished(transfer, report, now_ns);

@@ -261,7 +261,8 @@ static bool on_source(struct transfer *transfer, const struct work_report *repor
         on_problem(transfer, report, now_ns);
         break;
     case SOURCE_NOTE:
-        transfer_note(transfer, report, now_ns);
+    case SOURCE_LOST:
+        transfer_note(transfer, report, report->result == SOURCE_LOST, now_ns);
         break;
     case SOURCE_FORGET:
         transfer_say(transfer,

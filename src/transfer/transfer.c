@@ -137,14 +137,16 @@ void transfer_event_file(struct transfer *transfer, enum transfer_event_kind kin
     emit(transfer, &event, path, path_length);
 }
 
-void transfer_note(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
+void transfer_note(struct transfer *transfer, const struct work_report *report, bool lost,
+                   uint64_t now_ns)
 {
     struct error error;
     work_report_error(report, &error);
-    transfer_event_file(transfer, TRANSFER_NOTE, work_report_path(report), report->path_length, 0,
-                        NULL, &error);
-    struct message note = {
-        .type = MESSAGE_NOTE, .text = error.text, .text_length = strlen(error.text)};
+    transfer_event_file(transfer, lost ? TRANSFER_LOST : TRANSFER_NOTE, work_report_path(report),
+                        report->path_length, 0, NULL, &error);
+    struct message note = {.type = lost ? MESSAGE_LOST : MESSAGE_NOTE,
+                           .text = error.text,
+                           .text_length = strlen(error.text)};
     transfer_say(transfer, &note, now_ns);
 }
 
@@ -209,8 +211,10 @@ bool transfer_common_message(struct transfer *transfer, const struct message *me
     struct error note = {0};
     switch (message->type) {
     case MESSAGE_NOTE:
+    case MESSAGE_LOST:
         transfer_message_error(message, &note);
-        transfer_event_file(transfer, TRANSFER_NOTE, NULL, 0, 0, NULL, &note);
+        transfer_event_file(transfer, message->type == MESSAGE_LOST ? TRANSFER_LOST : TRANSFER_NOTE,
+                            NULL, 0, 0, NULL, &note);
         return true;
     case MESSAGE_UNSUPPORTED: /* what a later version may say is no business of this one */
         return true;

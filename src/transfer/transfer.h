@@ -38,6 +38,7 @@ enum transfer_event_kind {
     TRANSFER_FILE_SKIPPED, /* path, size */
     TRANSFER_FILE_FAILED,  /* path, error: on either side */
     TRANSFER_FILE_DELETED, /* path */
+    TRANSFER_LOST,         /* error.text: something that was asked for could not be kept */
     TRANSFER_NOTE          /* error.text is a line for people */
 };
 

@@ -418,7 +418,7 @@ static void step_source(struct work *work)
     if (result == SOURCE_AGAIN)
         return;
     bool speaks = result == SOURCE_WITHDRAW || result == SOURCE_PROBLEM || result == SOURCE_NOTE ||
-                  result == SOURCE_FAILED;
+                  result == SOURCE_LOST || result == SOURCE_FAILED;
     put_report(work, &report, item.path, speaks ? &item.error : NULL);
 }
 

@@ -71,9 +71,9 @@ static bool next_component(const char **path, char component[COMPONENT_MAX + 1])
 
 /* Makes a missing directory, or reports why not; one that another process makes meanwhile is as
  * good. */
-static bool make_directory(int parent, const char *component, unsigned *made)
+static bool make_directory(int parent, const char *component, mode_t mode, unsigned *made)
 {
-    if (mkdirat(parent, component, 0700) == 0) {
+    if (mkdirat(parent, component, mode) == 0) {
         if (made != NULL)
             ++*made;
         return true;
@@ -83,7 +83,7 @@ static bool make_directory(int parent, const char *component, unsigned *made)
 
 /* Walks to the parent of the last component of *path, leaves the last component there. The result
  * is a new descriptor. */
-static int walk_to_parent(int directory, const char **path, bool make, unsigned *made)
+static int walk_to_parent(int directory, const char **path, mode_t mode, unsigned *made)
 {
     int at = openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     while (at >= 0 && strchr(*path, '/') != NULL) {
@@ -92,7 +92,7 @@ static int walk_to_parent(int directory, const char **path, bool make, unsigned 
             return close_keeping_errno(at);
         int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
         int next = openat(at, component, flags);
-        if (next < 0 && errno == ENOENT && make && make_directory(at, component, made))
+        if (next < 0 && errno == ENOENT && mode != 0 && make_directory(at, component, mode, made))
             next = openat(at, component, flags);
         if (next < 0)
             return close_keeping_errno(at);
@@ -104,7 +104,7 @@ static int walk_to_parent(int directory, const char **path, bool make, unsigned 
 
 static int open_by_walk(int directory, const char *path, int flags, mode_t mode)
 {
-    int parent = walk_to_parent(directory, &path, false, NULL);
+    int parent = walk_to_parent(directory, &path, 0, NULL);
     if (parent < 0)
         return -1;
     int fd = openat(parent, path, flags | O_NOFOLLOW | O_CLOEXEC, mode);
@@ -135,15 +135,15 @@ static int open_existing(int directory, const char *path)
     return fd;
 }
 
-int beneath_open_directory(int directory, const char *path, bool make, unsigned *made)
+int beneath_open_directory(int directory, const char *path, mode_t mode, unsigned *made)
 {
     int fd = open_existing(directory, path);
-    if (fd >= 0 || errno != ENOENT || !make || path[0] == '\0')
+    if (fd >= 0 || errno != ENOENT || mode == 0 || path[0] == '\0')
         return fd;
-    int parent = walk_to_parent(directory, &path, true, made);
+    int parent = walk_to_parent(directory, &path, mode, made);
     if (parent < 0)
         return -1;
-    if (!make_directory(parent, path, made))
+    if (!make_directory(parent, path, mode, made))
         return close_keeping_errno(parent);
     fd = open_existing(parent, path);
     close_keeping_errno(parent);

@@ -19,9 +19,9 @@
  * -1 with errno set. */
 int beneath_open(int directory, const char *path, int flags, mode_t mode);
 
-/* Opens the directory `path` for reading, or as O_PATH when it cannot be read. With `make`,
- * missing directories on the way are made with mode 0700 and *made (may be NULL) counts them. */
-int beneath_open_directory(int directory, const char *path, bool make, unsigned *made);
+/* Opens the directory `path` for reading, or as O_PATH when it cannot be read. With `mode` not 0,
+ * missing directories on the way are made with it and *made (may be NULL) counts them. */
+int beneath_open_directory(int directory, const char *path, mode_t mode, unsigned *made);
 
 /* Where the last component of `path` begins (the whole of it without "/"). */
 const char *beneath_leaf(const char *path);

@@ -6,6 +6,7 @@
 
 #define MODE_BITS 07777u
 #define NANOSECONDS 1000000000u
+#define KIND_HAS_EXTRA 0x80u
 
 uint64_t pack_block_count(uint64_t size)
 {
@@ -73,13 +74,15 @@ static void write_head(struct pack_writer *pack, const struct entry *entry)
 {
     struct writer *writer = &pack->writer;
     size_t shared = shared_bytes(pack, entry);
-    write_u8(writer, (uint8_t)entry->kind);
+    write_u8(writer, (uint8_t)(entry->kind | (entry->extra_size > 0 ? KIND_HAS_EXTRA : 0)));
     write_varint(writer, entry->name);
     write_varint(writer, shared);
     write_sized(writer, entry->path + shared, entry->path_size - shared);
     write_varint(writer, entry->mode & MODE_BITS);
     write_varint(writer, zigzag(entry->mtime_s));
     write_varint(writer, entry->mtime_ns);
+    if (entry->extra_size > 0)
+        write_sized(writer, entry->extra, entry->extra_size);
 }
 
 /* What follows the head, without a small file's hash and bytes. */
@@ -238,13 +241,20 @@ static bool read_large(struct pack_reader *pack, struct entry *entry)
     return true;
 }
 
+static bool read_extra(struct reader *reader, struct entry *entry)
+{
+    entry->extra = read_sized(reader, ATTRIBUTES_MAX, &entry->extra_size);
+    return entry->extra != NULL && entry->extra_size > 0 &&
+           attributes_valid(entry->extra, entry->extra_size);
+}
+
 enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct error *error)
 {
     struct reader *reader = &pack->reader;
     if (reader_left(reader) == 0)
         return PACK_END;
     memset(entry, 0, sizeof *entry);
-    uint8_t kind = read_u8(reader);
+    uint8_t first = read_u8(reader), kind = first & (uint8_t)~KIND_HAS_EXTRA;
     uint64_t name = read_varint(reader);
     if (kind < ENTRY_DIRECTORY || kind > ENTRY_SAME)
         return invalid(pack, error, "has an unknown kind");
@@ -253,6 +263,8 @@ enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct
     uint64_t mode = read_varint(reader);
     entry->mtime_s = zagzig(read_varint(reader));
     uint64_t nanoseconds = read_varint(reader);
+    if ((first & KIND_HAS_EXTRA) != 0 && !read_extra(reader, entry))
+        return invalid(pack, error, "has attributes that are not allowed");
     if (reader->failed || mode > MODE_BITS || nanoseconds >= NANOSECONDS)
         return invalid(pack, error, "has a mode or a time that is not allowed");
     if (name >= pack->name_count) {

@@ -14,6 +14,7 @@
 
 #include "base/cursor.h"
 #include "base/error.h"
+#include "tree/attributes.h"
 
 #define PACK_PATH_MAX 4096u          /* bytes of a path or of a link's target */
 #define PACK_FILE_MAX (512u * 1024u) /* larger files travel in content blocks */
@@ -44,6 +45,8 @@ struct entry {
     size_t target_size;
     uint64_t id; /* LARGE in a delivery */
     uint32_t first_block;
+    const uint8_t *extra; /* owner and extended attributes (tree/attributes.h), of any kind */
+    size_t extra_size;    /* 0: none */
 };
 
 /* Content blocks of a large file of `size` bytes. */

@@ -8,7 +8,9 @@
 
 #define KNOWN_FLAGS                                                                                \
     (((TRANSFER_WHOLE << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE |      \
-     TRANSFER_FILES_FROM | TRANSFER_LIST_TREES)
+     TRANSFER_FILES_FROM | TRANSFER_LIST_TREES | TRANSFER_UPDATE | TRANSFER_IGNORE_EXISTING |      \
+     TRANSFER_EXISTING | TRANSFER_NO_PERMS | TRANSFER_NO_TIMES | TRANSFER_OWNER | TRANSFER_GROUP | \
+     TRANSFER_NUMERIC_IDS | TRANSFER_OWNERS_ASKED | TRANSFER_XATTRS | TRANSFER_ACLS)
 
 void transfer_request_release(struct transfer_request *request)
 {

@@ -27,7 +27,22 @@ enum transfer_flag {
     TRANSFER_DELETE = 1u << 17,                  /* --delete: what did not come, at the end */
     TRANSFER_MAX_DELETE = 1u << 18,              /* --max-delete: a number follows */
     TRANSFER_FILES_FROM = 1u << 19,              /* a list of paths in the one source will come */
-    TRANSFER_LIST_TREES = 1u << 20               /* listed directories mean all below them */
+    TRANSFER_LIST_TREES = 1u << 20,              /* listed directories mean all below them */
+    TRANSFER_UPDATE = 1u << 21,                  /* -u: what is newer there stays */
+    TRANSFER_IGNORE_EXISTING = 1u << 22,         /* what is there stays */
+    TRANSFER_EXISTING = 1u << 23,                /* what is not there does not come */
+    TRANSFER_NO_PERMS = 1u << 24,
+    TRANSFER_NO_TIMES = 1u << 25,
+    TRANSFER_OWNER = 1u << 26,
+    TRANSFER_GROUP = 1u << 27,
+    TRANSFER_NUMERIC_IDS = 1u << 28,  /* owners by number, whatever their names */
+    TRANSFER_OWNERS_ASKED = 1u << 29, /* by themselves: what cannot be kept is told */
+    TRANSFER_SPECIALS = 1u << 30,     /* -D: devices, pipes, sockets */
+    TRANSFER_HARD_LINKS = UINT64_C(1) << 31,
+    TRANSFER_XATTRS = UINT64_C(1) << 32,
+    TRANSFER_ACLS = UINT64_C(1) << 33,
+    TRANSFER_SPARSE = UINT64_C(1) << 34,
+    TRANSFER_REMOVE_SOURCE = UINT64_C(1) << 35
 };
 
 struct transfer_request {

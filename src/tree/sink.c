@@ -96,12 +96,16 @@ static void say_losses(struct file_sink *sink)
         [LOSS_TIME] = "could not be given their times: the destination refuses it",
         [LOSS_LINK] = "symbolic links are not there: the destination cannot hold them",
         [LOSS_SET_GROUP] = "directories lost their set-group-id bit, for their group is not copied",
-        [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit, which is never copied",
+        [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit, which is kept only with the "
+                        "owner",
+        [LOSS_OWNER] = "do not have the owner or group that they should: only root may give them",
+        [LOSS_EXTENDED] = "lost extended attributes, which the destination refuses",
+        [LOSS_ACL] = "lost their access control list, which the destination refuses",
     };
     for (int i = 0; i < LOSS_KINDS; i++) {
         if (sink->losses[i] == 0)
             continue;
-        struct sink_report report = {.kind = SINK_NOTE};
+        struct sink_report report = {.kind = i >= LOSS_ASKED ? SINK_LOST : SINK_NOTE};
         error_set(&report.error, ERROR_PERMISSION, "%llu %s", (unsigned long long)sink->losses[i],
                   texts[i]);
         sink->emit(sink->context, &report);
@@ -181,11 +185,13 @@ static bool sink_open(void *context, const struct transfer_request *request,
         !deletion_open(sink, request, error))
         return false;
     sink->flags = request->flags;
+    sink->umask = umask(0);
+    umask(sink->umask);
     sink->is_open = true;
     if ((sink->flags & TRANSFER_DRY_RUN) == 0)
         lock_root(sink);
     for (size_t i = 0; i < sink->place.count; i++) {
-        if (sink->place.existed[i] || was_begun(sink, i))
+        if (sink->place.existed[i] || was_begun(sink, i) || (sink->flags & TRANSFER_EXISTING) != 0)
             existing_bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
     }
     return true;
@@ -330,6 +336,8 @@ static void sink_close(void *context)
     deletion_close(sink);
     sink_forget_directories(sink);
     place_close(&sink->place);
+    owner_names_free(sink->owners);
+    free(sink->room);
     filter_release(&sink->filter);
     free(sink->admitted);
     aligned_free(sink->block);

@@ -12,9 +12,10 @@
  * wait in a spool file, so that memory does not grow with the number of directories. Those whose
  * own mode shuts us out are set last, the deepest first. */
 struct record {
-    uint32_t size, depth, mode, mtime_ns;
+    uint32_t size, depth, mode, mtime_ns, extra_size; /* path and extra follow */
     int64_t mtime_s;
-    bool restore; /* only the mode, and only if it is still the one we gave */
+    bool keep_mode; /* --no-perms: it was there */
+    bool restore;   /* only the mode, and only if it is still the one we gave */
 };
 
 #define DIRECTORY_MODE 03777
@@ -46,7 +47,8 @@ static bool open_spool(struct spool *spool, struct error *error)
     return error_set(error, ERROR_MEMORY, "no memory for the list of directories");
 }
 
-static void remember(struct file_sink *sink, const char *path, struct record record)
+static void remember(struct file_sink *sink, const char *path, struct record record,
+                     const uint8_t *extra)
 {
     struct spool *spool = &sink->spool;
     struct error error = {0};
@@ -55,7 +57,8 @@ static void remember(struct file_sink *sink, const char *path, struct record rec
     if (shuts_us_out(record.mode) && record.depth > spool->deepest)
         spool->deepest = record.depth;
     if (!open_spool(spool, &error) || fwrite(&record, sizeof record, 1, spool->file) != 1 ||
-        (record.size > 0 && fwrite(path, record.size, 1, spool->file) != 1)) {
+        (record.size > 0 && fwrite(path, record.size, 1, spool->file) != 1) ||
+        (record.extra_size > 0 && fwrite(extra, record.extra_size, 1, spool->file) != 1)) {
         error_set_errno(&error, errno, "cannot write a temporary file in TMPDIR (or /tmp)");
         sink_fail(sink, &error);
     }
@@ -87,14 +90,16 @@ bool directory_make_accessible(struct file_sink *sink, const char *path, size_t 
     if (fd >= 0)
         close(fd);
     if (done)
-        remember(sink, copy, (struct record){.mode = status.st_mode & 07777, .restore = true});
+        remember(sink, copy, (struct record){.mode = status.st_mode & 07777, .restore = true},
+                 NULL);
     errno = EACCES;
     return done;
 }
 
 /* Makes the directory, or accepts the one that is there. */
-static bool make(struct file_sink *sink, struct error *error)
+static bool make(struct file_sink *sink, bool *is_new, struct error *error)
 {
+    *is_new = true;
     const char *leaf = beneath_leaf(sink->path);
     int parent = sink_parent(sink, sink->path, true);
     if (parent < 0)
@@ -105,6 +110,7 @@ static bool make(struct file_sink *sink, struct error *error)
     if (errno == EACCES && directory_make_accessible(sink, sink->path, size > 0 ? size - 1 : 0) &&
         mkdirat(parent, leaf, 0700) == 0)
         return true;
+    *is_new = false;
     if (errno != EEXIST)
         return error_set_errno(error, errno, "the directory cannot be made");
     struct stat status;
@@ -118,22 +124,28 @@ static bool make(struct file_sink *sink, struct error *error)
 void directory_entry(struct file_sink *sink, const struct entry *entry)
 {
     struct error error = {0};
-    bool is_root = sink->path[0] == '\0';
+    bool is_root = sink->path[0] == '\0', is_new = true;
     if (is_root && !sink->place.root_made)
         return; /* the contents were asked for: the directory they go to keeps its own */
-    if (!is_root && !make(sink, &error)) {
+    if (!is_root && !make(sink, &is_new, &error)) {
         sink_file_failed(sink, sink->path, false, &error);
         return;
     }
+    bool no_perms = (sink->flags & TRANSFER_NO_PERMS) != 0;
     remember(sink, sink->path,
-             (struct record){.mode = entry->mode & DIRECTORY_MODE,
+             (struct record){.mode = facts_mode(sink, entry->mode & DIRECTORY_MODE, NULL),
                              .mtime_s = entry->mtime_s,
-                             .mtime_ns = entry->mtime_ns});
+                             .mtime_ns = entry->mtime_ns,
+                             .extra_size = (uint32_t)entry->extra_size,
+                             .keep_mode = no_perms && !is_new},
+             entry->extra);
 }
 
 static bool apply(struct file_sink *sink, const char *path, const struct record *record,
-                  struct error *error)
+                  const uint8_t *extra, struct error *error)
 {
+    struct facts facts = {.extra = extra, .extra_size = record->extra_size};
+    uint32_t kept = 0;
     int fd = beneath_open(sink->place.root, path, O_PATH | O_DIRECTORY, 0);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0) {
@@ -147,9 +159,11 @@ static bool apply(struct file_sink *sink, const char *path, const struct record 
     uint32_t mode = status.st_mode & 07777;
     bool done = true;
     if (!record->restore)
+        facts_set_directory(sink, fd, &facts, &kept);
+    if (!record->restore && (sink->flags & TRANSFER_NO_TIMES) == 0)
         done = utimensat(fd, ".", times, 0) == 0;
-    uint32_t given = record->mode;
-    if (!record->restore) {
+    uint32_t given = record->keep_mode ? mode : record->mode;
+    if (!record->restore && (kept & S_ISGID) == 0) {
         /* The group that it is for is not copied; but where the destination has it set already, by
          * inheritance or by its owner, it stays. */
         if ((given & ~mode & S_ISGID) != 0)
@@ -171,18 +185,23 @@ static bool pass(struct file_sink *sink, unsigned depth)
     FILE *file = sink->spool.file;
     struct record record;
     char path[SINK_PATH_MAX + 1];
+    uint8_t *extra = malloc(ATTRIBUTES_MAX);
+    bool good = extra != NULL;
     rewind(file);
-    while (fread(&record, sizeof record, 1, file) == 1) {
-        if (record.size > SINK_PATH_MAX ||
-            (record.size > 0 && fread(path, record.size, 1, file) != 1))
-            return false;
+    while (good && fread(&record, sizeof record, 1, file) == 1) {
+        good = record.size <= SINK_PATH_MAX && record.extra_size <= ATTRIBUTES_MAX &&
+               (record.size == 0 || fread(path, record.size, 1, file) == 1) &&
+               (record.extra_size == 0 || fread(extra, record.extra_size, 1, file) == 1);
+        if (!good)
+            break;
         path[record.size] = '\0';
         unsigned wanted = shuts_us_out(record.mode) ? record.depth : 0;
         struct error error = {0};
-        if (wanted == depth && !apply(sink, path, &record, &error) && !record.restore)
+        if (wanted == depth && !apply(sink, path, &record, extra, &error) && !record.restore)
             sink_file_failed(sink, path, false, &error);
     }
-    return ferror(file) == 0;
+    free(extra);
+    return good && ferror(file) == 0;
 }
 
 void directory_finish(struct file_sink *sink)

@@ -7,8 +7,6 @@
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
 
-#define FILE_MODE 0777
-
 /* ---- deliveries ---- */
 
 static bool write_all(int fd, const uint8_t *bytes, size_t size)
@@ -36,7 +34,9 @@ static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
     tree_hash_whole(entry->bytes, (size_t)entry->size, hash);
     if (memcmp(hash, entry->hash, sizeof hash) != 0)
         return error_set(error, ERROR_VERIFY, "its bytes differ from their hash; copy it again");
-    return sink_set_attributes(sink, fd, entry->mode, entry->mtime_s, entry->mtime_ns, error);
+    struct facts facts = facts_of(entry);
+    facts.mode = facts_mode(sink, entry->mode, sink->old.st_mode != 0 ? &sink->old : NULL);
+    return facts_set(sink, fd, &facts, error);
 }
 
 static bool small_file(struct file_sink *sink, const struct entry *entry, uint64_t temp,
@@ -95,9 +95,8 @@ static bool make_link(struct file_sink *sink, const struct entry *entry, uint64_
         unlinkat(parent, name, 0);
         return false;
     }
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
-                                {.tv_sec = entry->mtime_s, .tv_nsec = entry->mtime_ns}};
-    utimensat(parent, name, times, AT_SYMLINK_NOFOLLOW); /* not every file system can */
+    struct facts facts = facts_of(entry);
+    facts_set_named(sink, parent, name, &facts, true);
     return true;
 }
 
@@ -141,9 +140,12 @@ static void deliver_same(struct file_sink *sink, const struct entry *entry)
     if (!done)
         error_set(&error, ERROR_CHANGED,
                   "was changed at the destination while it was compared; copy it again");
-    else if (!entry_is_there(&status, entry) ||
-             (status.st_mode & 07777) != (entry->mode & FILE_MODE))
-        done = sink_set_attributes(sink, fd, entry->mode, entry->mtime_s, entry->mtime_ns, &error);
+    struct facts facts = facts_of(entry);
+    facts.mode = facts_mode(sink, entry->mode, &status);
+    if (done && (!entry_is_there(&status, entry) || facts.extra_size > 0 ||
+                 (status.st_mode & 07777) != (facts.mode & 0777))) {
+        done = facts_set(sink, fd, &facts, &error);
+    }
     if (fd >= 0)
         close(fd);
     if (done)

@@ -8,6 +8,7 @@
  *   sink_hold.c       of an offered large file: what is there, hashed and told in pieces
  *   sink_keep.c       blocks that need not come: taken from what is there
  *   sink_half.c       half-written files with their journals
+ *   sink_facts.c      owners, permissions, extended attributes, times
  *   sink_large.c      large files from their content blocks
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
@@ -23,6 +24,7 @@
 #include "base/range_set.h"
 #include "crypto/tree_hash.h"
 #include "tree/journal.h"
+#include "tree/owner_names.h"
 #include "tree/pack.h"
 #include "tree/sink.h"
 
@@ -51,6 +53,24 @@ struct place {
     uint8_t *is_directory, *existed;
     size_t count;
 };
+
+/* What a file, link or directory gets besides its bytes. */
+struct facts {
+    uint32_t mode;
+    int64_t mtime_s;
+    uint32_t mtime_ns;
+    const uint8_t *extra; /* tree/attributes.h */
+    size_t extra_size;
+};
+
+static inline struct facts facts_of(const struct entry *entry)
+{
+    return (struct facts){.mode = entry->mode,
+                          .mtime_s = entry->mtime_s,
+                          .mtime_ns = entry->mtime_ns,
+                          .extra = entry->extra,
+                          .extra_size = entry->extra_size};
+}
 
 struct open_directory {
     char *path;
@@ -123,10 +143,9 @@ struct large_file {
     uint64_t key; /* sink_large_temp_of its path: temp, unless somebody else writes under that */
     uint32_t first, count, seen; /* blocks */
     char *path;
-    uint32_t mode;
-    int64_t mtime_s;
-    uint32_t mtime_ns;
-    int fd; /* -1 while closed */
+    struct facts facts;
+    uint8_t *extra; /* what facts.extra borrows */
+    int fd;         /* -1 while closed */
     bool made, reserved, direct, is_new;
     ino_t inode;
     uint64_t used;
@@ -160,11 +179,26 @@ struct deletion {
 };
 
 /* What a destination may not be able to hold; counted, and said once a kind at the end. */
-enum loss { LOSS_MODE, LOSS_TIME, LOSS_LINK, LOSS_SET_ID, LOSS_SET_GROUP, LOSS_KINDS };
+enum loss {
+    LOSS_MODE,
+    LOSS_TIME,
+    LOSS_LINK,
+    LOSS_SET_ID,
+    LOSS_SET_GROUP,
+    LOSS_OWNER, /* from here on: asked for by an option of their own */
+    LOSS_EXTENDED,
+    LOSS_ACL,
+    LOSS_KINDS
+};
+#define LOSS_ASKED LOSS_OWNER
 
 struct file_sink {
     uint64_t flags;
     struct place place;
+    uint32_t umask;
+    struct owner_names *owners; /* NULL until needed */
+    uint8_t *room;              /* ATTRIBUTES_MAX, for attributes; NULL until needed */
+    struct stat old;            /* what sink_way_is_free found, mode 0: nothing */
     struct filter filter;
     struct file_list *list; /* --files-from, NULL */
     char *admitted;         /* a directory that the filter is known to let pass, or NULL */
@@ -245,15 +279,31 @@ int sink_create_temp(struct file_sink *sink, const char *path, uint64_t temp, in
  * *is_new: nothing is there, so whatever is later was not meant to be replaced. */
 bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int parent, bool *is_new,
                       struct error *error);
-/* Permissions and time of an open file; what the file system cannot hold is counted, not failed. */
-bool sink_set_attributes(struct file_sink *sink, int fd, uint32_t mode, int64_t mtime_s,
-                         uint32_t mtime_ns, struct error *error);
+/* With which mode directories are made whose entry has not come. */
+static inline unsigned sink_directory_mode(const struct file_sink *sink)
+{
+    return (sink->flags & TRANSFER_NO_PERMS) != 0 ? 0777 : 0700;
+}
 
 /* The transfer is over: nothing more is to be written. */
 static inline bool sink_is_stopped(const struct file_sink *sink)
 {
     return sink->stop != NULL && atomic_load_explicit(sink->stop, memory_order_relaxed);
 }
+
+/* sink_facts.c */
+/* The mode that a file gets: with --no-perms that of what it replaces (NULL: nothing). */
+uint32_t facts_mode(const struct file_sink *sink, uint32_t mode, const struct stat *old);
+/* All but the bytes of an open file; what the file system cannot hold is counted, not failed. */
+bool facts_set(struct file_sink *sink, int fd, const struct facts *facts, struct error *error);
+/* The same but for the time, of a file that is there already with the right bytes. */
+void facts_adjust(struct file_sink *sink, int parent, const char *leaf, const struct stat *found,
+                  const struct entry *entry);
+/* Of a link, or of what cannot be opened. */
+void facts_set_named(struct file_sink *sink, int parent, const char *name,
+                     const struct facts *facts, bool is_link);
+/* Owner and extended attributes of a directory, open as O_PATH. *kept: which set-id bits stay. */
+void facts_set_directory(struct file_sink *sink, int fd, const struct facts *facts, uint32_t *kept);
 
 /* sink_entry.c */
 void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, uint32_t block);

@@ -242,8 +242,7 @@ bool keep_finish_same(struct file_sink *sink, struct large_file *file)
         file->differs = true;
         return false;
     }
-    bool done = is_as_read(sink, file) ? sink_set_attributes(sink, file->holding->old, file->mode,
-                                                             file->mtime_s, file->mtime_ns, &error)
+    bool done = is_as_read(sink, file) ? facts_set(sink, file->holding->old, &file->facts, &error)
                                        : changed(&error);
     if (!done) {
         large_give_up(sink, file, &error);

@@ -99,6 +99,7 @@ static void free_file(struct file_sink *sink, struct large_file *file)
     }
     tree_hash_free(file->hash);
     free(file->path);
+    free(file->extra);
     free(file);
 }
 
@@ -152,7 +153,7 @@ static bool has_room(int fd, uint64_t size, struct error *error)
     struct statvfs space;
     struct stat status;
     uint64_t taken = fstat(fd, &status) == 0 ? (uint64_t)status.st_blocks * 512 : 0;
-    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 && taken < size &&
+    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 && space.f_blocks > 0 && taken < size &&
         (size - taken) / space.f_frsize > (uint64_t)space.f_bavail)
         return error_set(error, ERROR_NO_SPACE,
                          "there is no room for its %llu bytes; make room and copy again",
@@ -259,12 +260,18 @@ static struct large_file *new_file(struct file_sink *sink, const struct entry *e
                                 .first = entry->first_block,
                                 .count = (uint32_t)pack_block_count(entry->size),
                                 .path = strdup(sink->path),
-                                .mode = entry->mode,
-                                .mtime_s = entry->mtime_s,
-                                .mtime_ns = entry->mtime_ns,
+                                .facts = facts_of(entry),
                                 .fd = -1,
                                 .hash = tree_hash_new(entry->size)};
-    if (file->path != NULL && file->hash != NULL && insert(sink, file))
+    if (entry->extra_size > 0) {
+        file->extra = malloc(entry->extra_size);
+        if (file->extra != NULL)
+            memcpy(file->extra, entry->extra, entry->extra_size);
+        file->facts.extra = file->extra;
+    }
+    bool whole =
+        file->path != NULL && file->hash != NULL && (entry->extra_size == 0 || file->extra != NULL);
+    if (whole && insert(sink, file))
         return file;
     free_file(sink, file);
     return NULL;
@@ -304,6 +311,7 @@ static bool may_be_there(struct file_sink *sink, const struct entry *entry, bool
                          struct error *error)
 {
     int parent = sink_parent(sink, sink->path, true);
+    sink->old = (struct stat){.st_mode = 0};
     if (parent < 0 && (errno == ELOOP || errno == ENOTDIR))
         return error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be");
     if (parent < 0 && errno != EACCES)
@@ -330,8 +338,11 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
         error_set(&error, ERROR_EXISTS, "two files with this path came at once");
     if (twice || !may_be_there(sink, entry, &file->is_new, &error))
         large_give_up(sink, file, &error);
-    else
+    else {
+        file->facts.mode =
+            facts_mode(sink, entry->mode, sink->old.st_mode != 0 ? &sink->old : NULL);
         holding_join(sink, file);
+    }
     adopt_orphans(sink, first, count);
 }
 
@@ -408,9 +419,8 @@ void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
     if (keep_finish_same(sink, file) || file->seen < file->count || !file->has_result)
         return;
     struct error error = {0};
-    bool done =
-        verify(file, &error) && large_open(sink, file, &error) &&
-        sink_set_attributes(sink, file->fd, file->mode, file->mtime_s, file->mtime_ns, &error);
+    bool done = verify(file, &error) && large_open(sink, file, &error) &&
+                facts_set(sink, file->fd, &file->facts, &error);
     bool waits = done && file->size <= BATCH_FILE_MAX && file->journal == NULL;
     if (waits)
         wait_in_batch(sink, file);

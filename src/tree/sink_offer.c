@@ -8,28 +8,12 @@
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
 
-#define FILE_MODE 0777
 #define ANSWER_MAX (1000u * 1000) /* bytes; a control message holds 1 MiB */
 #define ENTRIES_AT_ONCE 64u
 #define BYTES_AT_ONCE (1u << 20) /* read of what is there, in one piece of work */
 #define UNTOLD_LIMIT (4u << 20)  /* bytes of answered offers that are not all told of */
 
 /* ---- what is there ---- */
-
-/* A file that is skipped still gets the mode it has at the source, as the rest does. */
-static void adjust_mode(int parent, const char *leaf, const struct stat *found, uint32_t mode)
-{
-    if ((found->st_mode & 07777) == (mode & FILE_MODE))
-        return;
-    int fd = openat(parent, leaf, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0)
-        return;
-    if (fstat(fd, &status) == 0 && status.st_ino == found->st_ino && S_ISREG(status.st_mode) &&
-        fchmod(fd, mode & FILE_MODE) != 0)
-        errno = 0; /* another's file: the bytes are right, which is what was asked */
-    close(fd);
-}
 
 /* As a file's: where the system cannot, it stays. */
 static void adjust_link_time(int parent, const char *leaf, const struct entry *entry)
@@ -71,7 +55,7 @@ static bool is_same(struct file_sink *sink, const struct entry *entry)
         return false;
     if ((sink->flags & TRANSFER_DRY_RUN) != 0)
         return true;
-    adjust_mode(parent, leaf, &status, entry->mode);
+    facts_adjust(sink, parent, leaf, &status, entry);
     if (entry->size > BATCH_FILE_MAX)
         half_sweep(sink, sink->path);
     return true;
@@ -159,11 +143,38 @@ static enum answer_verdict compare(struct file_sink *sink, struct asked *asked,
     return ANSWER_SEND;
 }
 
+/* -u, --ignore-existing and --existing: what is there or not decides, not what it holds. */
+static bool is_unwanted(struct file_sink *sink, const struct entry *entry)
+{
+    if ((sink->flags & (TRANSFER_UPDATE | TRANSFER_IGNORE_EXISTING | TRANSFER_EXISTING)) == 0)
+        return false;
+    struct stat status;
+    int parent = sink_parent(sink, sink->path, false);
+    bool is_root = sink->path[0] == '\0';
+    bool there = is_root || (parent >= 0 && fstatat(parent, beneath_leaf(sink->path), &status,
+                                                    AT_SYMLINK_NOFOLLOW) == 0);
+    if (!there)
+        return (sink->flags & TRANSFER_EXISTING) != 0;
+    if (entry->kind == ENTRY_DIRECTORY || is_root)
+        return false;
+    if ((sink->flags & TRANSFER_IGNORE_EXISTING) != 0)
+        return true;
+    bool newer =
+        status.st_mtim.tv_sec > entry->mtime_s ||
+        (status.st_mtim.tv_sec == entry->mtime_s && status.st_mtim.tv_nsec > (long)entry->mtime_ns);
+    return (sink->flags & TRANSFER_UPDATE) != 0 && S_ISREG(status.st_mode) && newer;
+}
+
 static enum answer_verdict answer(struct file_sink *sink, struct asked *asked,
                                   const struct entry *entry)
 {
     static const uint8_t no_hash[TREE_HASH_SIZE];
     bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
+    if (is_unwanted(sink, entry)) {
+        if (is_file)
+            sink_file_skipped(sink, sink->path, entry->size, NULL);
+        return ANSWER_SKIP;
+    }
     if (is_same(sink, entry)) {
         sink_file_skipped(sink, sink->path, entry->size, NULL);
         return ANSWER_SKIP;

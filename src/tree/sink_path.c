@@ -130,7 +130,8 @@ int sink_directory(struct file_sink *sink, const char *path, size_t size, bool m
         return -1;
     }
     struct stat status;
-    int fd = beneath_open_directory(sink->place.root, copy, make, NULL);
+    int fd =
+        beneath_open_directory(sink->place.root, copy, make ? sink_directory_mode(sink) : 0, NULL);
     if (fd < 0 || fstat(fd, &status) != 0) {
         int saved = errno;
         free(copy);
@@ -250,34 +251,13 @@ bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int par
                       struct error *error)
 {
     struct stat status;
+    sink->old = (struct stat){.st_mode = 0};
     *is_new = !sink->place.existed[entry->name] ||
               fstatat(parent, beneath_leaf(sink->path), &status, AT_SYMLINK_NOFOLLOW) != 0;
+    if (!*is_new && S_ISREG(status.st_mode))
+        sink->old = status;
     if (*is_new || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
         return true;
     return error_set(error, ERROR_EXISTS, "%s is in the way and is left alone; move it away",
                      S_ISDIR(status.st_mode) ? "a directory" : "a device, pipe or socket");
-}
-
-/* Set-id bits of another machine mean nothing good here. */
-#define FILE_MODE 0777
-
-bool sink_set_attributes(struct file_sink *sink, int fd, uint32_t mode, int64_t mtime_s,
-                         uint32_t mtime_ns, struct error *error)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = mtime_s, .tv_nsec = mtime_ns}};
-    if ((mode & 06000) != 0)
-        sink_lost(sink, LOSS_SET_ID);
-    bool has_mode = fchmod(fd, mode & FILE_MODE) == 0;
-    if (!has_mode && sink_cannot_hold(errno)) {
-        sink_lost(sink, LOSS_MODE);
-        has_mode = true;
-    }
-    if (!has_mode)
-        return error_set_errno(error, errno, "its permissions cannot be set");
-    bool has_time = futimens(fd, times) == 0;
-    if (!has_time && sink_cannot_hold(errno)) {
-        sink_lost(sink, LOSS_TIME);
-        has_time = true;
-    }
-    return has_time || error_set_errno(error, errno, "its time cannot be set");
 }

@@ -148,6 +148,17 @@ static bool take_note(struct file_source *source, struct source_item *out)
     return true;
 }
 
+static bool take_lost(struct file_source *source, struct source_item *out)
+{
+    if (source->extra_lost == 0)
+        return false;
+    error_set(&out->error, ERROR_USAGE,
+              "%llu lost extended attributes, of which at most 64 KiB are sent for each",
+              (unsigned long long)source->extra_lost);
+    source->extra_lost = 0;
+    return true;
+}
+
 static bool take_forgotten(struct file_source *source, struct source_item *out)
 {
     if (source->forgotten_count == 0)
@@ -180,6 +191,8 @@ static enum source_result work(struct file_source *source, uint8_t *buffer, stru
         return SOURCE_WAIT;
     if (take_note(source, out))
         return SOURCE_NOTE;
+    if (take_lost(source, out))
+        return SOURCE_LOST;
     out->blocks = source->given_blocks;
     out->files = source->files;
     return SOURCE_END;
@@ -260,6 +273,7 @@ static void source_close(void *context)
     free(source->said_path);
     free(source->exists);
     filter_release(&source->filter);
+    extra_close(source);
     if (source->owns_list)
         file_list_free(source->list);
     operands_release(&source->operands);
@@ -322,7 +336,8 @@ static struct file_source *source_new(struct operands *operands,
     source->counting.names = WALK_ALL;
     source->answered_root = -1;
     source->list_trees = (request->flags & TRANSFER_LIST_TREES) != 0;
-    if (!filter_copy(&source->filter, &request->filter, error)) {
+    source->flags = request->flags;
+    if (!extra_open(source, error) || !filter_copy(&source->filter, &request->filter, error)) {
         source_close(source);
         return NULL;
     }

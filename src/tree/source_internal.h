@@ -5,6 +5,7 @@
  *   source_list.c   items from a list of paths (--files-from)
  *   source_offer.c  offers, their answers, and items from what was answered "send"
  *   source_put.c    an item into a packed block; queueing of large files
+ *   source_extra.c  owners and extended attributes
  *   source_large.c  content of large files
  *   source_have.c   what the receiver has of them: hashes that came, compared as the file is read
  */
@@ -17,6 +18,7 @@
 #include "crypto/tree_hash.h"
 #include "tree/file_list.h"
 #include "tree/operand.h"
+#include "tree/owner_names.h"
 #include "tree/pack.h"
 #include "tree/scan.h"
 #include "tree/source.h"
@@ -131,8 +133,12 @@ struct file_source {
     struct problem problems[PROBLEM_QUEUE];
     size_t problem_count, problem_at;
     size_t operand_problem_at;
-    char *said_path;    /* of the last item given, freed by the next call */
-    uint64_t own_names; /* left out, since the last note of them */
+    char *said_path; /* of the last item given, freed by the next call */
+    uint64_t flags;  /* of the request */
+    struct owner_names *owners;
+    uint8_t *extra, *extra_room; /* of the entry in hand; NULL: nothing is asked for */
+    uint64_t extra_lost;         /* entries with more attributes than fit, since they were told */
+    uint64_t own_names;          /* left out, since the last note of them */
     struct error fatal;
     struct pack_writer pack;
 };
@@ -179,6 +185,13 @@ enum put source_put(struct file_source *source, uint32_t block, const struct ite
 enum put source_offer(struct file_source *source, const struct item *item);
 /* Same size and time, to the nanosecond. */
 bool source_is_unchanged(const struct stat *before, const struct stat *after);
+
+/* source_extra.c */
+bool extra_open(struct file_source *source, struct error *error);
+void extra_close(struct file_source *source);
+/* Sets entry->extra, which lives until the next call. */
+void extra_fill(struct file_source *source, const struct item *item, const struct stat *status,
+                struct entry *entry);
 
 /* source_large.c */
 /* The index of a file that can be read on now, or -1: each waits for hashes. */

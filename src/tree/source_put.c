@@ -15,7 +15,8 @@ bool source_is_unchanged(const struct stat *before, const struct stat *after)
            before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
 }
 
-static void fill_entry(const struct item *item, const struct stat *status, struct entry *entry)
+static void fill_entry(struct file_source *source, const struct item *item,
+                       const struct stat *status, struct entry *entry)
 {
     *entry = (struct entry){.name = item->name,
                             .path = item->path,
@@ -31,6 +32,7 @@ static void fill_entry(const struct item *item, const struct stat *status, struc
         entry->size = (uint64_t)status->st_size;
         entry->kind = entry->size <= PACK_FILE_MAX ? ENTRY_FILE : ENTRY_LARGE;
     }
+    extra_fill(source, item, status, entry);
 }
 
 static enum put failed(struct file_source *source, const struct item *item, int os_errno,
@@ -59,7 +61,7 @@ static enum put put_link(struct file_source *source, const struct item *item)
     if (size == 0 || size > (ssize_t)PACK_PATH_MAX)
         return failed(source, item, ENAMETOOLONG, "the link's target");
     struct entry entry;
-    fill_entry(item, &item->status, &entry);
+    fill_entry(source, item, &item->status, &entry);
     entry.target = target;
     entry.target_size = (size_t)size;
     return pack_add(&source->pack, &entry) ? PUT_DONE : PUT_FULL;
@@ -102,7 +104,7 @@ static enum put put_small(struct file_source *source, const struct item *item, i
 {
     for (int attempt = 1;; attempt++) {
         struct entry entry;
-        fill_entry(item, before, &entry);
+        fill_entry(source, item, before, &entry);
         if (entry.kind != ENTRY_FILE)
             return changed(source, item, "grew while it was read; not sent");
         uint8_t *place = pack_begin_file(&source->pack, &entry);
@@ -134,7 +136,7 @@ static enum put put_large(struct file_source *source, uint32_t block, const stru
                           int fd, const struct stat *status)
 {
     struct entry entry;
-    fill_entry(item, status, &entry);
+    fill_entry(source, item, status, &entry);
     uint64_t count = pack_block_count(entry.size);
     if (count > BLOCK_NUMBER_LIMIT - source->next_block) {
         error_set(&source->fatal, ERROR_USAGE,
@@ -212,6 +214,6 @@ enum put source_offer(struct file_source *source, const struct item *item)
     if (S_ISLNK(item->status.st_mode))
         return put_link(source, item);
     struct entry entry;
-    fill_entry(item, &item->status, &entry);
+    fill_entry(source, item, &item->status, &entry);
     return pack_add(&source->pack, &entry) ? PUT_DONE : PUT_FULL;
 }

@@ -38,6 +38,7 @@ enum source_result {
     SOURCE_WITHDRAW, /* a large file failed in mid-read: item.file_id, item.error */
     SOURCE_PROBLEM,  /* something is not sent: item.error says what and why; the rest goes on */
     SOURCE_NOTE,     /* item.error.text is a line for people */
+    SOURCE_LOST,     /* the same: something that was asked for could not be sent */
     SOURCE_KEEP,     /* of item.file_id's blocks item.first to first + count those of item.kept are
                         the same here and are not sent: the sink uses what it has */
     SOURCE_FORGET,   /* the hashes of entry item.entry of offer item.block are not wanted (any more)
@@ -148,6 +149,7 @@ enum sink_report_kind {
     SINK_ANSWER,       /* block; bytes (borrowed during the call), length: as source's answer() */
     SINK_HASHES,       /* piece, borrowed during the call; only after its offer's ANSWER */
     SINK_KEPT,         /* size more bytes are verified that were here already and did not come */
+    SINK_LOST,         /* error.text, like a note: something that was asked for could not be kept */
     SINK_DELETED,      /* path: it was not among what came (in a dry run: it would be deleted) */
     SINK_NOTE,     /* error.text is a line for people, e.g. what the target could not hold, with a
                       count; error.kind is not NONE */

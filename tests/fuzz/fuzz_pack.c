@@ -18,6 +18,7 @@ static void check(const struct entry *entry, const uint8_t *data, size_t size, e
 {
     const uint8_t *end = data + size;
     require(pack_path_valid(entry->path, entry->path_size));
+    require(entry->extra_size == 0 || attributes_valid(entry->extra, entry->extra_size));
     require(entry->path[entry->path_size] == '\0' && entry->name < 3);
     if (entry->kind == ENTRY_LINK)
         require((const uint8_t *)entry->target + entry->target_size <= end);
@@ -32,7 +33,9 @@ static bool same(const struct entry *a, const struct entry *b)
     return a->kind == b->kind && a->name == b->name && a->path_size == b->path_size &&
            memcmp(a->path, b->path, a->path_size) == 0 && a->mode == b->mode &&
            a->mtime_s == b->mtime_s && a->mtime_ns == b->mtime_ns && a->size == b->size &&
-           a->id == b->id && a->first_block == b->first_block && a->target_size == b->target_size;
+           a->id == b->id && a->first_block == b->first_block && a->target_size == b->target_size &&
+           a->extra_size == b->extra_size &&
+           (a->extra_size == 0 || memcmp(a->extra, b->extra, a->extra_size) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -66,6 +66,7 @@ static void on_event(void *context, const struct transfer_event *event)
         snprintf(seen->last_path, sizeof seen->last_path, "%s", event->path);
         assert_int_not_equal(event->error.kind, ERROR_NONE);
         break;
+    case TRANSFER_LOST:
     case TRANSFER_FILE_DELETED: /* no sink of these tests deletes */
         fail();
         break;

@@ -153,7 +153,8 @@ static void messages_out_of_place_are_refused(void **state)
     (void)state;
     for (int role = ROLE_SENDER; role <= ROLE_RECEIVER; role++) {
         for (unsigned type = MESSAGE_READY; type < MESSAGE_TYPE_COUNT; type++) {
-            if (type == MESSAGE_NOTE || type == MESSAGE_UNSUPPORTED || message_limit(type) == 0)
+            if (type == MESSAGE_NOTE || type == MESSAGE_LOST || type == MESSAGE_UNSUPPORTED ||
+                message_limit(type) == 0)
                 continue;
             struct lone lone;
             lone_start(&lone, (enum transfer_role)role);

@@ -37,6 +37,7 @@ static const struct message samples[] = {
     {.type = MESSAGE_TOTALS, .files = 5, .size = 6, .totals_final = true},
     {.type = MESSAGE_FILE_DONE, .path = "x", .path_length = 1, .size = 12, .hash = {9}},
     {.type = MESSAGE_FILE_SKIPPED, .path = "x/y", .path_length = 3, .size = 1 << 20},
+    {.type = MESSAGE_LOST, .text = "gone", .text_length = 4},
     {.type = MESSAGE_NOTE, .text = "look", .text_length = 4},
     {.type = MESSAGE_UNSUPPORTED, .unsupported = 4711},
     {.type = MESSAGE_LIST, .bytes = (const uint8_t *)"\0\1a", .length = 3},

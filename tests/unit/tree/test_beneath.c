@@ -33,7 +33,7 @@ static void open_refused(const char *path)
     assert_true(errno == ELOOP || errno == ENOTDIR);
     fd = beneath_open(root, path, O_WRONLY | O_CREAT, 0600);
     assert_int_equal(fd, -1);
-    fd = beneath_open_directory(root, path, true, NULL);
+    fd = beneath_open_directory(root, path, 0700, NULL);
     assert_int_equal(fd, -1);
     assert_false(exists(at(base, "outside/new")));
 }
@@ -54,7 +54,7 @@ static void check(void)
     assert_int_equal(errno, ENOENT);
 
     unsigned made = 0;
-    int fd = beneath_open_directory(root, "new/er/est", true, &made);
+    int fd = beneath_open_directory(root, "new/er/est", 0700, &made);
     assert_true(fd >= 0);
     assert_int_equal(made, 3);
     struct stat status;
@@ -62,13 +62,13 @@ static void check(void)
     assert_int_equal(status.st_mode & 07777, 0700);
     close(fd);
     made = 0;
-    fd = beneath_open_directory(root, "new/er/est", true, &made);
+    fd = beneath_open_directory(root, "new/er/est", 0700, &made);
     assert_true(fd >= 0);
     assert_int_equal(made, 0);
     close(fd);
-    assert_int_equal(beneath_open_directory(root, "new/none", false, NULL), -1);
+    assert_int_equal(beneath_open_directory(root, "new/none", 0, NULL), -1);
     assert_int_equal(errno, ENOENT);
-    assert_int_equal(beneath_open_directory(root, "f/x", true, NULL), -1);
+    assert_int_equal(beneath_open_directory(root, "f/x", 0700, NULL), -1);
     assert_int_equal(errno, ENOTDIR);
     fd = beneath_open(root, "new/er/file", O_WRONLY | O_CREAT | O_EXCL, 0640);
     assert_true(fd >= 0);
@@ -91,13 +91,13 @@ static void check_long(void)
             strcat(path, "/");
     }
     unsigned made = 0;
-    assert_true(beneath_open_directory(root, path, false, &made) < 0);
+    assert_true(beneath_open_directory(root, path, 0, &made) < 0);
     assert_int_equal(made, 0);
-    int fd = beneath_open_directory(root, path, true, &made);
+    int fd = beneath_open_directory(root, path, 0700, &made);
     assert_true(fd >= 0);
     assert_int_equal(made, 20);
     close(fd);
-    fd = beneath_open_directory(root, path, false, NULL);
+    fd = beneath_open_directory(root, path, 0, NULL);
     assert_true(fd >= 0);
     close(fd);
     path[250] = '\0';
@@ -105,7 +105,7 @@ static void check_long(void)
     char too_long[300];
     memset(too_long, 'x', 299);
     too_long[299] = '\0';
-    assert_int_equal(beneath_open_directory(root, too_long, true, NULL), -1);
+    assert_int_equal(beneath_open_directory(root, too_long, 0700, NULL), -1);
     assert_int_equal(errno, ENAMETOOLONG);
 }
 
