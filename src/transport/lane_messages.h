@@ -58,6 +58,7 @@ struct command_bytes {
 
 struct command_tuning {
     uint8_t kind;
+    bool marks;               /* the first packet of the interval asks for an ack at once */
     bool blocked;             /* waiting for credit or window: ask for news when idle */
     uint16_t datagram;        /* no packet may be larger, UDP payload; 0: no such limit */
     uint32_t interval;        /* measurement interval that begins now */

@@ -259,6 +259,9 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
                                        .place = (uint64_t)span->block << 20 | offset,
                                        .length = (uint16_t)length,
                                        .interval = lane->tuning.interval};
+    struct lane_interval *interval = lane_interval_find(lane, lane->tuning.interval);
+    if (interval != NULL && !interval->any && lane->tuning.marks)
+        plan.flags |= PACKET_ACK_NOW;
     if (last)
         plan.flags |= span->flags & (SPAN_END | SPAN_ACK_NOW);
     else
@@ -272,7 +275,6 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
     size_t size = seal(lane, packet, PACKET_PLACE_SIZE + length, &plan);
     if (size == 0)
         return 0;
-    struct lane_interval *interval = lane_interval_find(lane, lane->tuning.interval);
     if (interval != NULL) {
         if (!interval->any)
             interval->first_number = number;

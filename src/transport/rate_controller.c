@@ -10,7 +10,6 @@
 #define CAP_MARGIN 1.15
 #define INTERVAL_MIN_S 0.005
 #define PACKETS_FEW 12.0
-#define PACKETS_STARTUP 16.0
 #define PACKETS_WAITING 8.0
 #define PACKETS_MANY 120.0
 #define BASE_RTT_WINDOW_NS (10 * NS_PER_S)
@@ -177,6 +176,9 @@ void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t
     note_jitter(c, rtt_ns);
     uint64_t window = c->base_rtt_ns > 5 * NS_PER_MS ? c->base_rtt_ns / 2 : 5 * NS_PER_MS / 2;
     if (now_ns - c->recent_at_ns > window) {
+        double grown = (double)c->recent_min_ns - (double)c->recent_last_ns;
+        if (c->recent_last_ns != UINT64_MAX)
+            rate_brake(c, grown / (double)(now_ns - c->recent_at_ns), now_ns);
         c->recent_last_ns = c->recent_min_ns;
         c->recent_min_ns = rtt_ns;
         c->recent_at_ns = now_ns;
@@ -258,6 +260,8 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
 void rate_controller_begin_interval(struct rate_controller *c, uint64_t id, uint64_t now_ns)
 {
     struct rate_plan plan = {.id = id, .begun_ns = now_ns, .phase = c->state, .gain = 1};
+    if (c->state == PHASE_STARTUP)
+        rate_startup_plan(c, &plan, now_ns);
     if (c->state == PHASE_CRUISE) {
         rate_cycle_plan(c, &plan, now_ns);
         rate_memory_note(c, now_ns);
@@ -283,7 +287,7 @@ static double interval_s(const struct rate_controller *c)
 static double interval_packets(const struct rate_controller *c, double pacing_bps)
 {
     if (c->state == PHASE_STARTUP)
-        return PACKETS_STARTUP;
+        return rate_startup_interval_packets(c);
     if (c->plan.waits)
         return PACKETS_WAITING;
     double packets = PACKETS_FEW;
@@ -312,11 +316,11 @@ static double pacing_rate(const struct rate_controller *c)
 {
     switch (c->state) {
     case PHASE_STARTUP:
-        return c->startup.pacing_bps;
+        return rate_startup_pacing_bps(c);
     case PHASE_FIXED:
         return c->base_bps;
     case PHASE_DRAIN:
-        return c->base_bps * RATE_DRAIN_GAIN;
+        return c->base_bps * c->drain_gain;
     default:
         break;
     }
@@ -332,7 +336,7 @@ static double inflight_cap(const struct rate_controller *c, double pacing_bps)
     double bps = c->base_bps;
     double hold = rtt + 2 * rate_queue_target_s(c) + slack;
     if (c->state == PHASE_STARTUP || c->state == PHASE_FIXED) {
-        bps = pacing_bps;
+        bps = c->state == PHASE_STARTUP ? rate_startup_most_bps(c) : pacing_bps;
         hold = 2 * rtt + slack;
     } else if (c->state == PHASE_DRAIN) {
         hold = 4 * rtt + slack; /* losses not yet known fill it; the rate alone drains */
@@ -357,6 +361,7 @@ void rate_controller_decide(const struct rate_controller *c, struct rate_decisio
     decision->inflight_cap_bytes = (uint64_t)inflight_cap(c, pacing);
     decision->interval_ns = (uint64_t)(interval_s(c) * 1e9);
     decision->interval_packets = (uint64_t)interval_packets(c, pacing);
+    decision->mark_interval = c->state == PHASE_STARTUP;
 }
 
 /* ---- Measures ---- */
@@ -442,7 +447,8 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
         rate_startup_sample(c, &sample, now_ns);
         break;
     case PHASE_DRAIN:
-        break; /* what was sent before says nothing new */
+        rate_drain_sample(c, &sample);
+        break;
     case PHASE_FIXED:
         fixed_sample(c, &sample);
         break;

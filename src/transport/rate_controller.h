@@ -71,6 +71,8 @@ struct rate_decision {
     uint64_t inflight_cap_bytes;
     uint64_t interval_ns;      /* length of the interval to be begun now */
     uint64_t interval_packets; /* and at least this many packets, but at most 6 RTT long */
+    /* Its first packet is to be acknowledged at once: the receiver's clock at the step in rate. */
+    bool mark_interval;
 };
 
 struct rate_controller *rate_controller_new(const struct rate_config *config, uint64_t now_ns);

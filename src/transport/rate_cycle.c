@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "transport/rate_state.h"
 
+#define CRUISE_LONGEST_S 0.3 /* on short round trips; else 8 of them */
 #define CROWDED 1.25 /* targets of queue: below, raises may be tried; above, the rate follows */
 #define CROWDED_BACKGROUND 0.5
 #define FAIR_BPS 1e8 /* where the limit is as said, see fair_limit_s */
@@ -15,6 +16,10 @@
 #define YIELDED 0.8       /* of the rate is left, and the queue is still there */
 #define EXCESS_ENOUGH 0.2 /* this much is looked into, chance or not */
 #define OVERLOAD 0.1
+#define TRIED 0.7 /* of the believed rate: below, what arrives says nothing of it */
+#define BRAKE_TARGETS 4.0
+#define BRAKE_SLOPE 0.3
+#define BRAKE_MOST 0.95
 #define OWN_QUEUE 0.8 /* targets: what is left of a queue that was ours */
 #define OWN_SHARE 0.3 /* of what a drain should have emptied, had the queue been ours */
 #define DRAIN_EVERY_LOOPS 8.0
@@ -57,7 +62,8 @@ double rate_excess_limit(double sigma)
 void rate_cruise_anew(struct rate_controller *c, uint64_t now_ns)
 {
     double loops = 2 + (double)random_below(&c->random, 4);
-    loops = rate_clamp(loops * c->cycle.patience, 2, 8);
+    double most = CRUISE_LONGEST_S / rate_loop_s(c);
+    loops = rate_clamp(loops * c->cycle.patience, 2, most > 8 ? most : 8);
     c->cycle.cruise_until_ns = rate_later(now_ns, loops * rate_loop_s(c));
 }
 
@@ -185,6 +191,20 @@ bool rate_capacity_fell(struct rate_controller *c, const struct rate_sample *s, 
     return true;
 }
 
+/* Between intervals: a queue of over a round trip that still grows by more than a third of the time
+ * that passes is a path whose rate has collapsed. Its intervals would take as long to be settled as
+ * the queue is; how fast the delay grows says now what is left of the rate. */
+void rate_brake(struct rate_controller *c, double slope, uint64_t now_ns)
+{
+    double long_s = rate_queue_limit_s(c, BRAKE_TARGETS) + 3 * c->jitter_s;
+    long_s = long_s > rate_loop_s(c) ? long_s : rate_loop_s(c);
+    if (c->state != PHASE_CRUISE || c->cycle.competing || slope < BRAKE_SLOPE ||
+        rate_queue_now_s(c) < long_s)
+        return;
+    rate_cut(c, 0.9 * c->base_bps * (1 - rate_clamp(slope, 0, BRAKE_MOST)));
+    rate_drain_begin(c, now_ns);
+}
+
 /* A queue that stays over its limit, not by our own raise: the belief is too high and follows. If
  * that has gone on for a while and the queue is still there, it may be somebody else's. */
 static void follow_queue(struct rate_controller *c, const struct rate_sample *s)
@@ -260,7 +280,7 @@ void rate_judge_competition(struct rate_controller *c, const struct rate_sample 
 static void bound_by_delivery(struct rate_controller *c, const struct rate_sample *s)
 {
     struct rate_cycle *cycle = &c->cycle;
-    if (s->plan.waits || s->packets < 8)
+    if (s->plan.waits || s->packets < 8 || s->sent_bps < TRIED * c->base_bps)
         return;
     cycle->delivered_bps[cycle->delivered_count++ % RATE_DELIVERED] = s->delivered_bps;
     if (cycle->delivered_count < RATE_DELIVERED)

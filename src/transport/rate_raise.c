@@ -8,8 +8,9 @@
 #define UP_SMALL 0.06
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
-#define COUNTED 3.0   /* packets that a raise adds, to be counted by them */
-#define UP_PASSES 0.5 /* share of a raise that must arrive */
+#define PATIENT_S 0.02 /* shorter round trips can wait for more of them */
+#define COUNTED 3.0    /* packets that a raise adds, to be counted by them */
+#define UP_PASSES 0.5  /* share of a raise that must arrive */
 
 static const double ladder_gains[] = {0.25, 0.5, 1.0};
 
@@ -85,7 +86,7 @@ static void up_failed(struct rate_controller *c, double ceiling_bps, uint64_t no
     struct rate_cycle *cycle = &c->cycle;
     cycle->ladder = 0;
     cycle->small = true;
-    if (cycle->patience < 3)
+    if (cycle->patience < (rate_loop_s(c) < PATIENT_S ? 12 : 3))
         cycle->patience++;
     rate_cruise_anew(c, now_ns);
     rate_set_base(c, ceiling_bps);

@@ -20,6 +20,7 @@
 #define RATE_FLOOR_MOST_BPS 512000.0
 #define RATE_MAX_BPS 1e12
 #define RATE_DRAIN_GAIN 0.5
+#define RATE_DRAIN_GAIN_LONG 0.08   /* of a queue of more than a round trip */
 #define RATE_EXCESS_MIN 0.01        /* loss above the path's own that is worth a thought */
 #define RATE_EXCESS_LARGE 0.05      /* and that is worth haste */
 #define RATE_RAISE_PROVED_LOOPS 6.0 /* a raise may be undone until then */
@@ -34,8 +35,10 @@ struct rate_plan {
     uint64_t begun_ns;
     enum rate_phase phase;
     double gain, base_bps;
-    double loops; /* length in RTTs, at least 1 */
-    bool waits;   /* a short CRUISE for the result of an UP or a DOWN */
+    double loops;  /* length in RTTs, at least 1 */
+    bool waits;    /* a short CRUISE for the result of an UP or a DOWN */
+    unsigned step; /* of STARTUP: what is sent at one rate */
+    bool probe;    /* ... to see whether more arrives */
     unsigned epoch;
 };
 
@@ -67,7 +70,12 @@ enum rate_path_class {
 };
 
 struct rate_startup {
-    double pacing_bps;
+    double carried_bps; /* arrives; sent while a probe's answer is on its way */
+    double probe_bps;   /* of the present, last or next probe */
+    bool probing, probe_due;
+    uint64_t probe_ns; /* when the last began */
+    unsigned step;     /* counted from 0, the first flight */
+    unsigned doubts;
     double best_ratio;
     double first_bps;
     double memory_bps; /* of an earlier transfer, from which this one began; 0: from nothing */
@@ -157,6 +165,7 @@ struct rate_controller {
     double burst_lost, burst_events;
     enum rate_path_class path_class;
 
+    double drain_gain;
     uint64_t drain_from_ns, drain_until_ns;
     uint64_t droop_from_ns; /* the queue's samples are out of date before */
     struct rate_startup startup;
@@ -191,8 +200,15 @@ bool rate_tally_speaks(const struct rate_controller *c, const struct rate_tally 
 /* rate_startup.c */
 void rate_startup_init(struct rate_controller *c, uint64_t now_ns);
 double rate_startup_interval_s(const struct rate_controller *c);
+double rate_startup_interval_packets(const struct rate_controller *c);
+double rate_startup_pacing_bps(const struct rate_controller *c);
+/* The most that is on its way. */
+double rate_startup_most_bps(const struct rate_controller *c);
+void rate_startup_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns);
 void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sample,
                          uint64_t now_ns);
+/* What arrives while the queue is long is what the path carries. */
+void rate_drain_sample(struct rate_controller *c, const struct rate_sample *sample);
 void rate_drain_begin(struct rate_controller *c, uint64_t now_ns);
 /* Every RTT sample while draining. */
 void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns);
@@ -235,6 +251,8 @@ void rate_hold(struct rate_controller *c, uint64_t now_ns);
 double rate_fair_limit_s(const struct rate_controller *c);
 bool rate_capacity_fell(struct rate_controller *c, const struct rate_sample *sample, bool queued,
                         uint64_t now_ns);
+/* At every half round trip: by how much the RTT grew in it, per second. */
+void rate_brake(struct rate_controller *c, double slope, uint64_t now_ns);
 void rate_judge_competition(struct rate_controller *c, const struct rate_sample *sample);
 
 /* rate_raise.c */

@@ -106,6 +106,7 @@ static struct command_tuning tuning_of(const struct session *session, unsigned i
         tuning.whole_bps = tuning.pacing_bps;
         return tuning;
     }
+    tuning.marks = session->decision.mark_interval;
     tuning.datagram = session->datagram_cap;
     tuning.pacing_bps = session->decision.pacing_bps / count;
     tuning.whole_bps = session->decision.pacing_bps;

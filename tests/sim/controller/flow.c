@@ -140,6 +140,9 @@ static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
     if (!train)
         return;
     struct rate_interval *report = &interval_at(flow, unit->interval)->report;
+    if (flow->decision.mark_interval && report->sent_packets == 0 &&
+        unit->arrives_ns != TIME_NEVER && flow->asked_head - flow->asked_tail < FLOW_ASKED)
+        flow->asked_ns[flow->asked_head++ % FLOW_ASKED] = unit->arrives_ns;
     report->sent_packets += packets;
     report->sent_bytes += (uint64_t)packets * flow->datagram_bytes;
 }

@@ -17,6 +17,7 @@
 #define FLOW_INTERVALS 256u
 #define FLOW_OPEN_MOST 15u
 #define FLOW_BUCKETS 4096u
+#define FLOW_ASKED 32u
 
 enum flow_kind { FLOW_PETREL, FLOW_CUBIC, FLOW_BBR };
 
@@ -75,6 +76,8 @@ struct flow {
     uint64_t next_interval, oldest_interval;
     uint64_t last_ack_ns, last_probe_ns, last_sent_ns, next_send_ns;
     uint64_t srtt_ns, ack_interval_ns, spurious_packets;
+    uint64_t asked_ns[FLOW_ASKED]; /* acks asked for by the first packet of an interval, a ring */
+    unsigned asked_head, asked_tail;
     bool blocked, vanished; /* the last train */
     struct train_watch watch;
     uint64_t acked_packets, lost_packets;

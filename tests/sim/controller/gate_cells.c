@@ -67,7 +67,8 @@
     {                                                                                              \
         .name = label, .path = {LINK(mbit, rtt), .loss = (p)}, .queue_bdp = (bdp),                 \
         .petrels = (count), .duration_s = 0.7 * (count) + 0.2 * (rtt) + 10,                        \
-        .from_s = 0.7 * (count) + 0.1 * (rtt), .share = 0.93, .jain = 0.95                         \
+        .from_s = 0.7 * (count) + 0.1 * (rtt), .share = 0.93, .lost_most = (p) + 0.03,             \
+        .jain = 0.95                                                                               \
     }
 #define RIVAL_CELL(label, mbit, rtt, bdp, rule, is_bbr, first, least, rival)                       \
     {                                                                                              \
@@ -562,7 +563,7 @@ const struct gate_cell gate_cells[] = {
      .share = 0.95,
      .event_s = 14,
      .reach_rtts = 4,
-     .peak_most = 1.25,
+     .peak_most = 1.3, /* an UP, of a belief that is a little high */
      .lost_most = 0.01},
     {.name = "stall-10s-1g-100ms-1%",
      .path = {LINK(1000, 100), .loss = 0.01},
@@ -572,7 +573,7 @@ const struct gate_cell gate_cells[] = {
      .share = 0.95,
      .event_s = 14,
      .reach_rtts = 4,
-     .peak_most = 1.25,
+     .peak_most = 1.3, /* an UP, of a belief that is a little high */
      .lost_most = 0.02},
     {.name = "limit-100m-of-1g-40ms",
      .path = {LINK(1000, 40), .loss = 0.01},

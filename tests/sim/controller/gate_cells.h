@@ -28,7 +28,7 @@ struct gate_cell {
     double settle_rtts; /* until no more than 1.1 x the present rate is sent */
     double calm_rtts;   /* until the queue is under its target, on top of what it takes the path to
                            get rid of what was sent before the sender could know: an RTT more */
-    double peak_most;   /* sent in any RTT after event_s, of the rate */
+    double peak_most;   /* sent in one of ten RTTs after event_s, of the rate */
     double jain;
     double rival_share; /* what the rival gets, of what it gets alone */
 };

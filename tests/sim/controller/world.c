@@ -64,6 +64,23 @@ static void make_ack(struct world *world, unsigned flow, struct ack_on_its_way *
                           &ack->arrives_ns);
 }
 
+/* When the next ack that was asked for comes. */
+static uint64_t asked_arrives(const struct world *world, unsigned index)
+{
+    const struct flow *flow = &world->flows[index];
+    if (flow->asked_tail == flow->asked_head)
+        return TIME_NEVER;
+    return flow->asked_ns[flow->asked_tail % FLOW_ASKED] + world->config.path.rtt_ns -
+           world->config.path.rtt_ns / 2;
+}
+
+static void take_asked(struct world *world, struct flow *flow, uint64_t now_ns)
+{
+    uint64_t made = flow->asked_ns[flow->asked_tail++ % FLOW_ASKED], arrives = 0;
+    if (path_ack(&world->path, 110, made, &arrives))
+        flow_ack(flow, made, now_ns);
+}
+
 void world_run(struct world *world, const struct world_config *config, uint64_t seed)
 {
     memset(world, 0, sizeof *world);
@@ -83,7 +100,7 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
     uint64_t sample_at = 0;
     for (;;) {
         uint64_t now = sample_at;
-        unsigned who = 2 * PATH_FLOWS_MAX;
+        unsigned who = 3 * PATH_FLOWS_MAX;
         for (unsigned i = 0; i < config->flow_count; i++) {
             if (send_at[i] < now) {
                 now = send_at[i];
@@ -93,10 +110,14 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
                 now = acks[i].arrives_ns;
                 who = PATH_FLOWS_MAX + i;
             }
+            if (asked_arrives(world, i) < now) {
+                now = asked_arrives(world, i);
+                who = 2 * PATH_FLOWS_MAX + i;
+            }
         }
         if (now >= config->duration_ns)
             return;
-        if (who == 2 * PATH_FLOWS_MAX) {
+        if (who == 3 * PATH_FLOWS_MAX) {
             sample_queue(world, now);
             sample_at += NS_PER_MS;
             continue;
@@ -105,6 +126,9 @@ void world_run(struct world *world, const struct world_config *config, uint64_t 
         uint64_t closed = flow->oldest_interval;
         if (who < PATH_FLOWS_MAX) {
             send_at[who] = flow_send(flow, now);
+        } else if (who >= 2 * PATH_FLOWS_MAX) {
+            who -= 2 * PATH_FLOWS_MAX;
+            take_asked(world, flow, now);
         } else {
             who -= PATH_FLOWS_MAX;
             if (!acks[who].lost)
@@ -214,7 +238,7 @@ double world_peak_bps(const struct world *world, unsigned index, uint64_t from_n
     double peak = 0;
     for (uint64_t i = from_ns / flow->bucket_ns; i + window < FLOW_BUCKETS; i++) {
         uint64_t span = 0, until = (i + window) * flow->bucket_ns;
-        if (until > world->config.duration_ns)
+        if (until > world->config.duration_ns || until > from_ns + 10 * world->config.path.rtt_ns)
             break;
         struct flow_bucket sum = total(world, index, i * flow->bucket_ns, until, &span);
         double bps = (double)sum.sent_packets * flow->datagram_bytes * 8e9 / (double)span;

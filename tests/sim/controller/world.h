@@ -40,7 +40,7 @@ double world_queue_ms(const struct world *world);
 double world_reach_rtts(const struct world *world, unsigned flow, uint64_t from_ns,
                         double rate_bps);
 
-/* The most that was sent in one RTT after `from_ns`, bits a second. */
+/* The most that was sent in one of the ten RTTs after `from_ns`, bits a second. */
 double world_peak_bps(const struct world *world, unsigned flow, uint64_t from_ns);
 /* When the queue was first under `target_ns` after calm_from_ns, counted from when it could have
  * been empty: an RTT after the event the sender can know of it, and what is queued by then has to

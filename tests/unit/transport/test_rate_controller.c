@@ -136,6 +136,95 @@ static void a_remembered_rate_is_tried_and_judged(void **state)
     rate_controller_free(controller);
 }
 
+/* The memory of a path with another round trip, or for a sender that only takes what is left. */
+static void a_memory_of_another_path_is_not_used(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t rtt_ns;
+        enum rate_policy policy;
+        uint64_t least_bps, most_bps;
+    } cases[] = {{RTT, RATE_AUTO, 740000000, 760000000},
+                 {RTT, RATE_FAIR, 490000000, 510000000},
+                 {RTT, RATE_BACKGROUND, 24000000, 26000000},
+                 {RTT * 100 / 79, RATE_AUTO, 24000000, 26000000},
+                 {RTT * 100 / 81, RATE_AUTO, 740000000, 760000000},
+                 {RTT * 100 / 129, RATE_AUTO, 740000000, 760000000},
+                 {RTT * 100 / 131, RATE_AUTO, 24000000, 26000000},
+                 {0, RATE_AUTO, 24000000, 26000000}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rate_config config = {.rtt_ns = RTT,
+                                     .datagram_bytes = DATAGRAM,
+                                     .policy = cases[i].policy,
+                                     .remembered = {1000000000, cases[i].rtt_ns, 0},
+                                     .seed = 1};
+        struct rate_controller *controller = start(&config);
+        assert_in_range(decision_of(controller).pacing_bps, cases[i].least_bps, cases[i].most_bps);
+        rate_controller_free(controller);
+    }
+}
+
+static void what_a_transfer_leaves_to_the_next(void **state)
+{
+    (void)state;
+    struct rate_memory memory;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 100e6, .loss = 0.05};
+    while (path.now_ns < 15 * RTT)
+        step(&path, controller);
+    assert_int_equal(rate_controller_recall(controller, &memory), MEMORY_UNUSED);
+    assert_true(memory.rate_bps == 0); /* too short to tell */
+    while (path.now_ns < 400 * RTT)
+        step(&path, controller);
+    rate_controller_recall(controller, &memory);
+    assert_in_range(memory.rate_bps, 95000000, 110000000);
+    assert_in_range(memory.loss_millionths, 30000, 70000);
+    assert_true(memory.rtt_ns == RTT);
+    rate_controller_free(controller);
+
+    config.remembered = memory;
+    controller = start(&config);
+    path = (struct ideal){.capacity_bps = 100e6, .loss = 0.05};
+    while (path.now_ns < 6 * RTT)
+        step(&path, controller);
+    assert_int_equal(rate_controller_recall(controller, &memory), MEMORY_HELD);
+    rate_controller_free(controller);
+
+    controller = start(&config);
+    path = (struct ideal){.capacity_bps = 20e6};
+    while (path.now_ns < 6 * RTT)
+        step(&path, controller);
+    assert_int_equal(rate_controller_recall(controller, &memory), MEMORY_FAILED);
+    rate_controller_free(controller);
+}
+
+/* Everything vanishes although the peer answers: the rate waits, sinks after a while, and is back
+ * within some round trips once packets arrive. */
+static void a_hole_decides_nothing(void **state)
+{
+    (void)state;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 100e6};
+    while (path.now_ns < 40 * RTT)
+        step(&path, controller);
+    uint64_t before = decision_of(controller).base_bps;
+    path.loss = 1;
+    while (path.now_ns < 45 * RTT)
+        step(&path, controller);
+    assert_int_equal(decision_of(controller).base_bps, before);
+    while (path.now_ns < 90 * RTT)
+        step(&path, controller);
+    uint64_t sunk = decision_of(controller).base_bps;
+    assert_in_range(sunk, 16 * 8 * DATAGRAM * 9, before / 2);
+    path.loss = 0;
+    while (path.now_ns < 102 * RTT)
+        step(&path, controller);
+    assert_in_range(decision_of(controller).base_bps, 90000000, 130000000);
+    rate_controller_free(controller);
+}
+
 /* Nothing was sent in an UP, so it is never closed: the next one must come all the same. */
 static void an_interval_that_never_closes_is_given_up(void **state)
 {
@@ -282,6 +371,9 @@ int main(void)
         cmocka_unit_test(random_loss_does_not_slow_it),
         cmocka_unit_test(loss_that_the_rate_makes_is_not_the_paths),
         cmocka_unit_test(a_remembered_rate_is_tried_and_judged),
+        cmocka_unit_test(a_memory_of_another_path_is_not_used),
+        cmocka_unit_test(what_a_transfer_leaves_to_the_next),
+        cmocka_unit_test(a_hole_decides_nothing),
         cmocka_unit_test(an_interval_that_never_closes_is_given_up),
         cmocka_unit_test(limit_caps_the_rate),
         cmocka_unit_test(fixed_paces_what_was_asked),
