@@ -19,6 +19,7 @@
 #define JITTER_WEIGHT (1.0 / 16)
 #define JITTER_STEPS 3.0 /* an even jitter of J makes steps of J/6 each way */
 #define REST_JITTERS 4.0
+#define TRIED_MORE 1.02
 #define DROOP_MOST 0.3
 #define DROOP 0.4 /* share of the queue over target that is drained per loop time */
 
@@ -429,15 +430,28 @@ static void fixed_sample(struct rate_controller *c, const struct rate_sample *s)
     }
 }
 
+/* An interval that the sender itself could not fill says nothing of the path, unless it was to try
+ * more and did try some. */
+static bool says_nothing(const struct rate_plan *plan, const struct rate_interval *interval)
+{
+    if (interval->sent_packets == 0 || interval->outage)
+        return true;
+    if (!interval->app_limited)
+        return false;
+    double sent_s = seconds(interval->end_ns - interval->start_ns);
+    return !(plan->probe || plan->phase == PHASE_UP) ||
+           (double)interval->sent_bytes * 8 < TRIED_MORE * plan->base_bps * sent_s;
+}
+
 void rate_controller_on_interval(struct rate_controller *c, const struct rate_interval *interval,
                                  uint64_t now_ns)
 {
     const struct rate_plan *plan = &c->plans[interval->id % RATE_PLANS];
     if (plan->id != interval->id)
         return;
-    if (interval->sent_packets == 0 || interval->outage || interval->app_limited ||
-        rate_blind_interval(c, interval, now_ns)) {
+    if (says_nothing(plan, interval) || rate_blind_interval(c, interval, now_ns)) {
         rate_cycle_void(c, plan);
+        rate_startup_void(c, plan, now_ns);
         return;
     }
     struct rate_sample sample = measure(c, plan, interval);

@@ -247,6 +247,14 @@ static void note_growth(struct rate_startup *startup, double delivered_bps, uint
     }
 }
 
+void rate_startup_void(struct rate_controller *c, const struct rate_plan *plan, uint64_t now_ns)
+{
+    if (c->state != PHASE_STARTUP || plan->epoch != c->epoch)
+        return;
+    c->startup.grown_ns = now_ns; /* no time in which anything could have been learned */
+    c->startup.probe_due = c->startup.probe_due || plan->probe;
+}
+
 static void judge_probe(struct rate_controller *c, const struct rate_sample *sample,
                         uint64_t now_ns)
 {

@@ -204,6 +204,8 @@ double rate_startup_interval_packets(const struct rate_controller *c);
 double rate_startup_pacing_bps(const struct rate_controller *c);
 /* The most that is on its way. */
 double rate_startup_most_bps(const struct rate_controller *c);
+/* An interval that says nothing of the path. */
+void rate_startup_void(struct rate_controller *c, const struct rate_plan *plan, uint64_t now_ns);
 void rate_startup_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns);
 void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sample,
                          uint64_t now_ns);
