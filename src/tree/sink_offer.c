@@ -36,7 +36,7 @@ static bool is_same_link(struct file_sink *sink, const struct entry *entry)
     if (size < 0 || (size_t)size != entry->target_size ||
         memcmp(target, entry->target, entry->target_size) != 0)
         return false;
-    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
+    if ((sink->flags & (TRANSFER_DRY_RUN | TRANSFER_NO_TIMES)) == 0)
         adjust_link_time(parent, beneath_leaf(sink->path), entry);
     return true;
 }
