@@ -96,8 +96,7 @@ static void say_losses(struct file_sink *sink)
         [LOSS_TIME] = "could not be given their times: the destination refuses it",
         [LOSS_LINK] = "symbolic links are not there: the destination cannot hold them",
         [LOSS_SET_GROUP] = "directories lost their set-group-id bit, for their group is not copied",
-        [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit, which is kept only with the "
-                        "owner",
+        [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit: it goes only with the owner",
         [LOSS_OWNER] = "do not have the owner or group that they should: only root may give them",
         [LOSS_EXTENDED] = "lost extended attributes, which the destination refuses",
         [LOSS_ACL] = "lost their access control list, which the destination refuses",
