@@ -141,6 +141,7 @@ struct lane {
     struct event_piece pending; /* merges neighbouring pieces; kind 0: none */
     struct lane_counters counters;
     uint64_t statistics_ns;
+    uint64_t told_data_sent; /* as the last statistics had it */
 };
 
 struct lane *lane_new(const struct lane_config *config, uint64_t now_ns, struct error *error);

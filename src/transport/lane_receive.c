@@ -129,12 +129,14 @@ static void on_control_bytes(struct lane *lane, const struct frame *frame)
     lane_report_with(lane, &piece, sizeof(piece), frame->control.bytes, frame->control.size);
 }
 
-/* DONE, BYE and ABORT go up as they came: encoded again from what was parsed. */
+/* DONE, BYE and ABORT go up as they came: encoded again from what was parsed. The last counts go
+ * ahead of them. */
 static void on_ending(struct lane *lane, const struct frame *frame)
 {
     uint8_t bytes[FRAME_ABORT_TEXT_MAX + 32];
     struct writer writer = writer_of(bytes, sizeof(bytes));
     frame_write(&writer, frame);
+    lane_report_statistics(lane, true);
     struct event_text event = {.kind = EVENT_ENDING, .length = (uint16_t)writer_size(&writer)};
     lane_report_with(lane, &event, sizeof(event), bytes, writer_size(&writer));
 }
@@ -276,9 +278,9 @@ bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes,
         size_t part = size - at < segment ? size - at : segment;
         any = receive_packet(lane, from, bytes + at, part) || any;
     }
+    lane_report_statistics(lane, false); /* ahead of the piece that says that all has arrived */
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
-    lane_report_statistics(lane, false);
     return any;
 }
 
@@ -342,8 +344,8 @@ bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_
         bytes += used;
         size -= used;
     }
+    lane_report_statistics(lane, false); /* ahead of the piece that says that all has arrived */
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
-    lane_report_statistics(lane, false);
     return true;
 }

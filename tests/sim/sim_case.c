@@ -78,6 +78,20 @@ void sim_case_outage(struct sim_case *c, uint64_t at_ns, uint64_t length_ns)
     c->done_may_be_lost = true;
 }
 
+/* What the summary says was sent cannot be less than what has arrived. */
+static const char *too_little_told(const struct sim_world *world)
+{
+    const struct session *session = world->hosts[SENDER].session;
+    if (session == NULL) {
+        return NULL;
+    }
+    struct session_statistics statistics;
+    session_statistics(session, &statistics);
+    return statistics.payload_sent < statistics.payload_acked
+               ? "less is said to be sent than has arrived"
+               : NULL;
+}
+
 static const char *judge(const struct sim_case *c, const struct sim_world *world)
 {
     static char text[600];
@@ -107,7 +121,7 @@ static const char *judge(const struct sim_case *c, const struct sim_world *world
     if (sender->succeeded(sender->context) && receiver->done_ns(receiver->context) == 0) {
         return "the sender believes in a success that the receiver never said";
     }
-    return NULL;
+    return sender->succeeded(sender->context) ? too_little_told(world) : NULL;
 }
 
 static void measure(const struct sim_case *c, const struct sim_world *world,
