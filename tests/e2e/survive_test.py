@@ -236,7 +236,9 @@ class Again(Survive):
         process = self.start_copy("--no-reuse", "-o", "ControlPath=none", "-o", "ConnectTimeout=2",
                                   "--retry-for", "4s")
         self.flows()
-        for ssh in processes(f"ssh -F {CONFIG}", "remote"):
+        connections = processes("ssh ", f"-F {CONFIG} ", "petrel remote")
+        self.assertEqual(len(connections), 1, connections)
+        for ssh in connections:
             os.kill(ssh, signal.SIGKILL)
         self.lose()
         began = time.monotonic()
