@@ -117,20 +117,37 @@ static unsigned loss_packets(const struct doctor *doctor)
     return count < LOSS_PACKETS_LEAST ? LOSS_PACKETS_LEAST : count;
 }
 
+static bool have_knocked(void *context, uint16_t port4, uint16_t port6)
+{
+    struct doctor *doctor = context;
+    struct measure_request knock = {.what = MEASURE_KNOCK, .of = MEASURE_ECHO};
+    struct error error = {0};
+    if (port4 != 0)
+        port_set_add(&knock.ports4, port4);
+    if (port6 != 0)
+        port_set_add(&knock.ports6, port6);
+    return measure_ask(&doctor->link, &knock, ANSWER_NS, NULL, NULL, &error);
+}
+
 static void run_probes(struct doctor *doctor, const uint8_t token[ECHO_TOKEN_SIZE])
 {
     struct doctor_facts *facts = &doctor->facts;
     struct udp_prober prober = {.rtt_ns = doctor->link.ping_ns,
-                                .stop = doctor->options.common.ssh.stop};
+                                .stop = doctor->options.common.ssh.stop,
+                                .knock = doctor->link.channel.jumped ? NULL : have_knocked,
+                                .knock_context = doctor};
     memcpy(prober.token, token, sizeof(prober.token));
+    if (!udp_prober_open(&prober, &facts->echo_error))
+        return;
     udp_probe_ports(&prober, &facts->echo.opened, facts->targets, facts->target_count);
     choose_target(facts);
-    if (facts->chosen < 0)
-        return;
-    struct address to = facts->targets[facts->chosen].address;
-    to.port = facts->chosen_port;
-    udp_probe_loss(&prober, &to, loss_packets(doctor), &facts->loss);
-    probe_sizes(&prober, facts, &to);
+    if (facts->chosen >= 0) {
+        struct address to = facts->targets[facts->chosen].address;
+        to.port = facts->chosen_port;
+        udp_probe_loss(&prober, &to, loss_packets(doctor), &facts->loss);
+        probe_sizes(&prober, facts, &to);
+    }
+    udp_prober_close(&prober);
 }
 
 static bool look_at_udp(struct doctor *doctor)

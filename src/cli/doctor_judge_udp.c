@@ -63,7 +63,16 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
 {
     char address[64], from[64];
     host_text(address, sizeof(address), &target->address);
-    if (arrived > 0) {
+    if (arrived > 0 && facts->arrivals.refusal[0] != '\0') {
+        finding_say(finding,
+                    "packets to %s arrive there, but a firewall rule on that host refuses to send "
+                    "the answers (%s)",
+                    address, facts->arrivals.refusal);
+        finding_next(finding,
+                     "allow it on %s: nft insert rule inet filter output udp sport %u-%u accept "
+                     "(see nft list ruleset there)",
+                     facts->host, facts->first_port, facts->last_port);
+    } else if (arrived > 0) {
         finding_say(finding,
                     "packets to %s arrive there, but no answer comes back: a firewall or NAT near "
                     "this machine drops answers of UDP",
@@ -83,9 +92,9 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
         finding_say(
             finding,
             "UDP to ports %u-%u of %s gets no answer, and nothing arrives there: dropped on "
-            "the way or by the host's firewall (where that admits replies a copy gets through all "
-            "the same: the host sends first then, which doctor does not try)",
-            facts->first_port, facts->last_port, address);
+            "the way or by the host's firewall%s",
+            facts->first_port, facts->last_port, address,
+            target->knocks > 0 ? "; packets from there do arrive here" : "");
         name_rule(finding, facts);
     }
 }
@@ -99,8 +108,12 @@ static void judge_target(const struct doctor_facts *facts, const struct probe_ta
     unsigned opened = port_set_count(&facts->echo.opened);
     struct finding *finding = add_finding(findings, VERDICT_OK, "UDP %s", address);
     if (answered > 0 && answered * 100 >= opened * NEARLY_ALL_PERCENT) {
-        finding_say(finding, "%u of %u ports in %u-%u answer", answered, opened, facts->first_port,
-                    facts->last_port);
+        bool knocked = target->answered_at_once * 100 < opened * NEARLY_ALL_PERCENT;
+        finding_say(finding, "%u of %u ports in %u-%u answer%s", answered, opened,
+                    facts->first_port, facts->last_port,
+                    knocked ? ", after the far end knocked as it does for a copy: a firewall lets "
+                              "only replies in"
+                            : "");
         return;
     }
     if (answered > 0) {

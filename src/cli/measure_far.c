@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -13,6 +14,8 @@
 #include "cli/measure_words.h"
 #include "cli/test_hook.h"
 #include "measure/quiet_thread.h"
+#include "net/stream.h"
+#include "transport/ports_packet.h"
 
 #define PATIENCE_NS (120 * NS_PER_S)
 
@@ -21,12 +24,15 @@ struct session_job {
     struct session_run run;
     struct session_outcome outcome;
     struct udp_listener *listener;
+    /* The driver's channel for ports, in the place of the SSH channel, which is ours. */
+    int ports[2];
     pthread_t thread;
     bool running;
     volatile int stop;
 };
 
 struct far_end {
+    struct address client;
     struct udp_echo *echo;
     struct tcp_flow *flow;
     struct session_job session;
@@ -117,7 +123,10 @@ static void end_echo(struct far_end *far)
                                         .loss_arrived = report.loss_arrived,
                                         .size_arrived = report.size_arrived,
                                         .both_arrived = report.both_arrived,
-                                        .strangers = report.strangers};
+                                        .strangers = report.strangers,
+                                        .refused = report.refused};
+    if (report.refused_errno != 0)
+        snprintf(arrivals.refusal, sizeof(arrivals.refusal), "%s", strerror(report.refused_errno));
     say(NULL, measure_arrivals_fields, &arrivals);
 }
 
@@ -166,7 +175,26 @@ static void finish_session(struct session_job *job, bool stop)
     job->running = false;
     udp_listener_free(job->listener);
     job->listener = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        if (job->ports[i] > 0)
+            close(job->ports[i]);
+        job->ports[i] = 0;
+    }
     measure_job_release(&job->run);
+}
+
+/* Knocks are heard of while the session's thread is at work; a copy's server reads them itself. */
+static bool open_ports_channel(struct far_end *far, struct error *error)
+{
+    struct session_job *job = &far->session;
+    if (far->client.family == 0)
+        return true;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, job->ports) != 0)
+        return error_set_errno(error, errno, "cannot make a pair of sockets");
+    job->run.driver.stream = job->run.driver.stream_for_ports = true;
+    job->run.driver.stream_in = job->run.driver.stream_out = job->ports[0];
+    job->run.driver.punch_to = far->client;
+    return true;
 }
 
 static void start_session(struct far_end *far, const struct measure_request *request)
@@ -177,7 +205,8 @@ static void start_session(struct far_end *far, const struct measure_request *req
     memset(job, 0, sizeof(*job));
     measure_job_prepare(&job->run, request, false);
     job->run.driver.stop = &job->stop;
-    bool good = measure_job_open_disk(&job->run, request, &error);
+    bool good =
+        measure_job_open_disk(&job->run, request, &error) && open_ports_channel(far, &error);
     if (good)
         job->listener = driver_listen(request->first_port, request->last_port,
                                       measure_job_threads(request->lanes), &error);
@@ -219,6 +248,50 @@ static int serve_stream(struct far_end *far, const struct measure_request *reque
     return exit_code_of(job->outcome.error.kind);
 }
 
+/* ---- knocking ---- */
+
+static void add_ports(struct client_port *ports, size_t *count, uint8_t family,
+                      const struct port_set *set)
+{
+    for (unsigned port = 1; port < 65536 && *count < MEASURE_KNOCKS_MAX; port++) {
+        if (port_set_has(set, (uint16_t)port))
+            ports[(*count)++] = (struct client_port){.family = family, .port = (uint16_t)port};
+    }
+}
+
+static void knock_of_session(struct session_job *job, const struct client_port *ports, size_t count)
+{
+    uint8_t frame[STREAM_LENGTH_SIZE + PORTS_PACKET_MAX], heard[64];
+    _Static_assert(MEASURE_KNOCKS_MAX <= PORTS_MAX, "");
+    size_t size = ports_packet_write(ports, count, frame + STREAM_LENGTH_SIZE, PORTS_PACKET_MAX);
+    if (!job->running || job->ports[1] <= 0 || size == 0)
+        return;
+    frame[0] = (uint8_t)(size >> 8);
+    frame[1] = (uint8_t)size;
+    while (recv(job->ports[1], heard, sizeof(heard), MSG_DONTWAIT) > 0)
+        ; /* what the driver answers is of no interest */
+    ssize_t sent =
+        send(job->ports[1], frame, STREAM_LENGTH_SIZE + size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)sent; /* a session that has ended needs no knocking */
+}
+
+static void serve_knock(struct far_end *far, const struct measure_request *request)
+{
+    struct client_port ports[MEASURE_KNOCKS_MAX];
+    size_t count = 0;
+    add_ports(ports, &count, 4, &request->ports4);
+    add_ports(ports, &count, 6, &request->ports6);
+    if (request->of == MEASURE_SESSION)
+        knock_of_session(&far->session, ports, count);
+    struct address to = far->client;
+    for (size_t i = 0; request->of == MEASURE_ECHO && far->echo != NULL && i < count; i++) {
+        to.port = ports[i].port;
+        if (ports[i].family == to.family)
+            udp_echo_knock(far->echo, &to);
+    }
+    say(NULL, NULL, NULL);
+}
+
 static void serve_end(struct far_end *far, const struct measure_request *request)
 {
     struct error error = {0};
@@ -250,6 +323,9 @@ static void serve_request(struct far_end *far, const struct measure_request *req
     case MEASURE_TCP:
         start_flow(far, request);
         break;
+    case MEASURE_KNOCK:
+        serve_knock(far, request);
+        break;
     case MEASURE_END:
         serve_end(far, request);
         break;
@@ -260,12 +336,14 @@ static void serve_request(struct far_end *far, const struct measure_request *req
     }
 }
 
-int measure_serve(void)
+int measure_serve(const struct address *client)
 {
     test_hook_measure();
     const volatile int *stop = interrupt_watch();
     struct far_end *far = calloc(1, sizeof(*far));
     int code = far != NULL ? EXIT_OK : EXIT_MEMORY;
+    if (far != NULL)
+        far->client = *client;
     while (far != NULL && read_request_line(far, stop)) {
         struct measure_request request;
         struct error error = {0};

@@ -4,7 +4,10 @@
 #ifndef PETREL_CLI_MEASURE_FAR_H
 #define PETREL_CLI_MEASURE_FAR_H
 
-/* Returns the program's exit code. */
-int measure_serve(void);
+#include "base/address.h"
+
+/* `client`: where to knock when that is asked for; family 0: nowhere. Returns the program's exit
+ * code. */
+int measure_serve(const struct address *client);
 
 #endif

@@ -67,20 +67,30 @@ static bool get_line(struct measure_link *link, char *line, uint64_t wait_ns, st
                      (unsigned)(wait_ns / NS_PER_S));
 }
 
+static bool put_request(struct measure_link *link, const struct measure_request *request,
+                        struct error *error)
+{
+    char line[MEASURE_LINE_MAX];
+    size_t length = measure_write_request(request, line, sizeof(line));
+    if (length == 0)
+        return error_set(error, ERROR_USAGE, "a request is too long");
+    link->broken = !put_all(link->channel.to_remote, line, length);
+    wipe(line, sizeof(line));
+    return !link->broken ||
+           error_set(error, ERROR_PEER_LOST, "the SSH session to %s ended", link->host);
+}
+
 bool measure_ask(struct measure_link *link, const struct measure_request *request, uint64_t wait_ns,
                  const struct field *table, void *into, struct error *error)
 {
     char line[MEASURE_LINE_MAX];
     if (link->broken)
         return error_set(error, ERROR_PEER_LOST, "the SSH session to %s ended", link->host);
-    size_t length = measure_write_request(request, line, sizeof(line));
-    if (length == 0)
-        return error_set(error, ERROR_USAGE, "a request is too long");
-    bool asked = put_all(link->channel.to_remote, line, length);
-    wipe(line, sizeof(line));
-    if (!asked)
-        error_set(error, ERROR_PEER_LOST, "the SSH session to %s ended", link->host);
-    link->broken = !asked || !get_line(link, line, wait_ns, error);
+    if (!put_request(link, request, error))
+        return false;
+    for (; !link->broken && link->unread > 0; link->unread--)
+        link->broken = !get_line(link, line, wait_ns, error);
+    link->broken = link->broken || !get_line(link, line, wait_ns, error);
     return !link->broken && measure_read_answer(line, table, into, error);
 }
 
@@ -136,6 +146,18 @@ static void set_candidates(struct session_run *run, const struct measure_link *l
     }
 }
 
+/* The answer comes while the session has this thread: it is read, and dropped, with the next. */
+static void knock_for_session(void *context, const struct client_port *ports, size_t count)
+{
+    struct measure_link *link = context;
+    struct measure_request knock = {.what = MEASURE_KNOCK, .of = MEASURE_SESSION};
+    struct error error = {0};
+    for (size_t i = 0; i < count; i++)
+        port_set_add(ports[i].family == 4 ? &knock.ports4 : &knock.ports6, ports[i].port);
+    if (!link->broken && put_request(link, &knock, &error))
+        link->unread++;
+}
+
 static void run_near(struct measure_link *link, const struct measure_request *request,
                      const struct address *only, uint16_t port, struct session_outcome *outcome)
 {
@@ -151,6 +173,9 @@ static void run_near(struct measure_link *link, const struct measure_request *re
         run.driver.stream_out = link->channel.to_remote;
     } else {
         set_candidates(&run, link, only, port);
+        run.driver.tells_ports = !link->channel.jumped;
+        run.driver.on_ports = knock_for_session;
+        run.driver.ports_context = link;
     }
     session_run(&run, outcome);
     measure_job_release(&run);

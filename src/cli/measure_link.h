@@ -12,6 +12,7 @@ struct measure_link {
     const char *host;
     uint64_t ssh_ns;  /* from ssh's start to petrel's answer */
     uint64_t ping_ns; /* a question and its answer over SSH: an upper bound of the round trip */
+    unsigned unread;  /* answers to knocks, which nobody waits for */
     bool broken;      /* the dialogue is over: no answer came, or a session has the channel */
 };
 

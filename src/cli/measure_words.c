@@ -16,6 +16,8 @@ static const struct field request_fields[] = {
     ROW(stream, FIELD_BOOL, 0),
     ROW(first_port, FIELD_U16, 0),
     ROW(last_port, FIELD_U16, 0),
+    ROW(ports4, FIELD_PORTS, 0),
+    ROW(ports6, FIELD_PORTS, 0),
     ROW(token, FIELD_HEX, 0),
     ROW(secret, FIELD_HEX, 0),
     ROW(session_id, FIELD_HEX, 0),
@@ -75,13 +77,9 @@ const struct field measure_started_fields[] = {
 
 #define ROW(member, kind) FIELD(struct measure_arrivals, member, kind, 0)
 const struct field measure_arrivals_fields[] = {
-    ROW(arrived4, FIELD_PORTS),
-    ROW(arrived6, FIELD_PORTS),
-    ROW(loss_arrived, FIELD_U32),
-    ROW(size_arrived, FIELD_U32),
-    ROW(both_arrived, FIELD_U32),
-    ROW(strangers, FIELD_U32),
-    FIELDS_END,
+    ROW(arrived4, FIELD_PORTS),   ROW(arrived6, FIELD_PORTS),   ROW(loss_arrived, FIELD_U32),
+    ROW(size_arrived, FIELD_U32), ROW(both_arrived, FIELD_U32), ROW(strangers, FIELD_U32),
+    ROW(refused, FIELD_U32),      ROW(refusal, FIELD_TEXT),     FIELDS_END,
 };
 #undef ROW
 
@@ -125,9 +123,9 @@ const struct field tcp_figures_fields[] = {
 #undef ROW
 
 static const char *const do_names[MEASURE_DO_COUNT] = {
-    [MEASURE_PING] = "ping", [MEASURE_FACTS] = "facts",     [MEASURE_DISK] = "disk",
-    [MEASURE_ECHO] = "echo", [MEASURE_SESSION] = "session", [MEASURE_TCP] = "tcp",
-    [MEASURE_END] = "end",
+    [MEASURE_PING] = "ping",   [MEASURE_FACTS] = "facts",     [MEASURE_DISK] = "disk",
+    [MEASURE_ECHO] = "echo",   [MEASURE_SESSION] = "session", [MEASURE_TCP] = "tcp",
+    [MEASURE_KNOCK] = "knock", [MEASURE_END] = "end",
 };
 
 /* ---- lines ---- */
@@ -159,11 +157,16 @@ static json_t *get_object(const char *line, struct error *error)
     return object;
 }
 
+static bool has_of(enum measure_do what)
+{
+    return what == MEASURE_END || what == MEASURE_KNOCK;
+}
+
 size_t measure_write_request(const struct measure_request *request, char *line, size_t capacity)
 {
     json_t *object = json_object();
     json_object_set_new(object, "do", json_string(do_names[request->what]));
-    if (request->what == MEASURE_END)
+    if (has_of(request->what))
         json_object_set_new(object, "of", json_string(do_names[request->of]));
     fields_write(object, request_fields, request);
     return put_line(object, line, capacity);
@@ -189,6 +192,9 @@ static bool check_request(const struct measure_request *request, struct error *e
                  (request->what == MEASURE_SESSION && !request->stream);
     if (ports && (request->first_port == 0 || request->first_port > request->last_port))
         return error_set(error, ERROR_PROTOCOL, "a measurement lacks its ports");
+    unsigned knocks = port_set_count(&request->ports4) + port_set_count(&request->ports6);
+    if (knocks > MEASURE_KNOCKS_MAX || (request->what == MEASURE_KNOCK && knocks == 0))
+        return error_set(error, ERROR_PROTOCOL, "a measurement names %u ports to knock at", knocks);
     bool ends = request->size_bytes != 0 || request->time_ns != 0;
     bool timed = request->what == MEASURE_DISK || request->what == MEASURE_TCP;
     if ((timed && request->time_ns == 0) || (request->what == MEASURE_SESSION && !ends))
@@ -203,7 +209,7 @@ bool measure_read_request(struct measure_request *request, const char *line, str
     memset(request, 0, sizeof(*request));
     json_t *object = get_object(line, error);
     bool good = object != NULL && read_do(object, "do", &request->what, error) &&
-                (request->what != MEASURE_END || read_do(object, "of", &request->of, error)) &&
+                (!has_of(request->what) || read_do(object, "of", &request->of, error)) &&
                 fields_read(request, request_fields, object, error) &&
                 check_request(request, error);
     json_decref(object);

@@ -13,6 +13,7 @@
 #include "measure/udp_echo.h"
 
 #define MEASURE_LINE_MAX 16384u
+#define MEASURE_KNOCKS_MAX 32u
 #define MEASURE_TIME_MAX_NS (UINT64_C(3600) * NS_PER_S)
 
 enum measure_do {
@@ -22,7 +23,9 @@ enum measure_do {
     MEASURE_ECHO,    /* ports, token: struct measure_started, and a udp_echo runs */
     MEASURE_SESSION, /* role and so on: struct measure_started, and a session waits for its peer */
     MEASURE_TCP,     /* likewise, a tcp_flow that listens */
-    /* Of one of these three: waits for its end, or with `stop` ends it; struct measure_arrivals,
+    /* Of an echo or a session: packets go to ports4 and ports6 of the client's address. */
+    MEASURE_KNOCK,
+    /* Of one of the three: waits for its end, or with `stop` ends it; struct measure_arrivals,
      * session_figures or tcp_figures. */
     MEASURE_END,
     MEASURE_DO_COUNT
@@ -33,6 +36,7 @@ struct measure_request {
     bool stop, sends, writes;
     bool stream; /* a session in the SSH channel itself, which ends with it */
     uint16_t first_port, last_port;
+    struct port_set ports4, ports6; /* at most MEASURE_KNOCKS_MAX in all */
     uint8_t token[ECHO_TOKEN_SIZE];
     uint8_t secret[START_SECRET_SIZE], session_id[SESSION_ID_SIZE];
     uint64_t size_bytes, time_ns, limit_bps, fixed_bps;
@@ -49,6 +53,8 @@ struct measure_started {
 struct measure_arrivals {
     struct port_set arrived4, arrived6;
     uint32_t loss_arrived, size_arrived, both_arrived, strangers;
+    uint32_t refused; /* packets that the far system did not let out */
+    char refusal[80]; /* why, in its words; "" for none */
 };
 
 /* A session_outcome as one end tells it to the other, and to programs. */

@@ -187,8 +187,10 @@ int command_remote(int argc, char **argv)
             remote.start.protocol.highest);
     if (error.kind != ERROR_NONE)
         return refuse(&error);
-    if (remote.start.measure)
-        return answer(&remote.start, NULL) ? measure_serve() : EXIT_PROTOCOL;
+    if (remote.start.measure) {
+        const struct address client = client_address();
+        return answer(&remote.start, NULL) ? measure_serve(&client) : EXIT_PROTOCOL;
+    }
     struct udp_listener *listener = NULL;
     if (remote.start.ways != WAY_SSH) {
         listener = driver_listen(remote.start.first_port, remote.start.last_port,

@@ -3,29 +3,39 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "measure/quiet_thread.h"
 #include "net/sockaddr.h"
 
 #define SPARE_DESCRIPTORS 64u
 #define PACKETS_A_TURN 64u
 #define PACKET_MAX 65536u
+#define KNOCKS_A_NAP 4u
+#define KNOCK_NAP_NS (2 * NS_PER_MS)
 
 struct udp_echo {
     uint8_t token[ECHO_TOKEN_SIZE];
     struct pollfd *waits; /* the last is the pipe that ends it */
-    uint8_t *families;    /* of each socket */
+    struct echo_socket {
+        uint8_t family;
+        uint16_t port;
+    } * sockets;
     unsigned count;
     int stop[2];
     pthread_t thread;
     bool has_thread;
     struct port_set opened, busy;
     struct echo_report report;
+    atomic_uint refused; /* knocking is done on another thread */
+    atomic_int refused_errno;
     uint8_t seen[ECHO_LOSS_MAX / 8];
     uint8_t packet[PACKET_MAX];
 };
@@ -75,7 +85,7 @@ static void open_both(struct udp_echo *echo, uint16_t port)
         if (descriptor < 0)
             continue;
         echo->waits[echo->count] = (struct pollfd){.fd = descriptor, .events = POLLIN};
-        echo->families[echo->count++] = family;
+        echo->sockets[echo->count++] = (struct echo_socket){.family = family, .port = port};
     }
     if (echo->count > before)
         port_set_add(&echo->opened, port);
@@ -140,6 +150,17 @@ static bool count_packet(struct udp_echo *echo, uint8_t family, size_t size, siz
     }
 }
 
+/* What cannot leave for want of room is a loss like another; what a rule or a route forbids is
+ * told. */
+static void note_refusal(struct udp_echo *echo, int cause)
+{
+    int none = 0;
+    if (cause == EAGAIN || cause == ENOBUFS || cause == EMSGSIZE || cause == EINTR)
+        return;
+    atomic_fetch_add(&echo->refused, 1);
+    atomic_compare_exchange_strong(&echo->refused_errno, &none, cause);
+}
+
 /* The control data that came, naming the address that was asked, goes back with the answer, so that
  * it leaves from there; through whichever interface leads back. */
 static void forget_interface(struct msghdr *message)
@@ -173,12 +194,12 @@ static void answer_one(struct udp_echo *echo, unsigned i)
         ssize_t got = recvmsg(echo->waits[i].fd, &message, 0);
         if (got < 0)
             return;
-        if (!count_packet(echo, echo->families[i], (size_t)got, &part.iov_len))
+        if (!count_packet(echo, echo->sockets[i].family, (size_t)got, &part.iov_len))
             continue;
         forget_interface(&message);
         message.msg_flags = 0;
-        ssize_t sent = sendmsg(echo->waits[i].fd, &message, 0);
-        (void)sent; /* an answer that cannot leave is a loss on the way back, and counts as one */
+        if (sendmsg(echo->waits[i].fd, &message, 0) < 0)
+            note_refusal(echo, errno);
     }
 }
 
@@ -194,6 +215,29 @@ static void *answer_all(void *context)
             if (echo->waits[i].revents != 0)
                 answer_one(echo, i);
         }
+    }
+}
+
+void udp_echo_knock(struct udp_echo *echo, const struct address *to)
+{
+    uint8_t packet[ECHO_PACKET_SIZE] = {0};
+    const struct timespec nap = {.tv_nsec = KNOCK_NAP_NS};
+    struct sockaddr_storage storage;
+    socklen_t length = sockaddr_from_address(&storage, to);
+    unsigned sent = 0;
+    memcpy(packet, echo->token, ECHO_TOKEN_SIZE);
+    packet[ECHO_TOKEN_SIZE] = ECHO_KNOCK;
+    for (unsigned i = 0; i < echo->count; i++) {
+        const struct echo_socket *one = &echo->sockets[i];
+        if (one->family != to->family)
+            continue;
+        packet[ECHO_TOKEN_SIZE + 2] = (uint8_t)(one->port >> 8);
+        packet[ECHO_TOKEN_SIZE + 3] = (uint8_t)one->port;
+        if (sendto(echo->waits[i].fd, packet, sizeof(packet), 0, (struct sockaddr *)&storage,
+                   length) < 0)
+            note_refusal(echo, errno);
+        if (++sent % KNOCKS_A_NAP == 0)
+            nanosleep(&nap, NULL);
     }
 }
 
@@ -226,9 +270,9 @@ struct udp_echo *udp_echo_new(uint16_t first_port, uint16_t last_port,
         echo->stop[0] = echo->stop[1] = -1;
         memcpy(echo->token, token, ECHO_TOKEN_SIZE);
         echo->waits = calloc(sockets + 1, sizeof(*echo->waits));
-        echo->families = calloc(sockets, 1);
+        echo->sockets = calloc(sockets, sizeof(*echo->sockets));
     }
-    if (echo == NULL || echo->waits == NULL || echo->families == NULL) {
+    if (echo == NULL || echo->waits == NULL || echo->sockets == NULL) {
         error_set(error, ERROR_MEMORY, "no memory to try ports");
         udp_echo_end(echo, NULL);
         return NULL;
@@ -262,6 +306,8 @@ void udp_echo_end(struct udp_echo *echo, struct echo_report *report)
         (void)put; /* an empty pipe takes a byte */
         pthread_join(echo->thread, NULL);
     }
+    echo->report.refused = atomic_load(&echo->refused);
+    echo->report.refused_errno = atomic_load(&echo->refused_errno);
     if (report != NULL)
         *report = echo->report;
     for (unsigned i = 0; i < echo->count; i++)
@@ -271,6 +317,6 @@ void udp_echo_end(struct udp_echo *echo, struct echo_report *report)
             close(echo->stop[i]);
     }
     free(echo->waits);
-    free(echo->families);
+    free(echo->sockets);
     free(echo);
 }

@@ -17,6 +17,8 @@
 
 #define PORT_TURNS 5u   /* lost packets must not pass for closed ports */
 #define SILENT_TURNS 3u /* when nothing answers at all */
+#define KNOCK_TURN 2u   /* after which the other end is asked to knock */
+#define FEW_SILENT_PERCENT 95u
 #define PORT_GAP_NS (NS_PER_S / 2000)
 #define LOSS_GAP_NS (NS_PER_S / 500)
 #define LOSS_BYTES 72u /* 100 with IPv4's and UDP's headers */
@@ -32,32 +34,66 @@ struct reply {
     uint32_t number;
 };
 
-struct probe_socket {
-    struct udp_prober *prober;
-    int descriptor;
-    uint8_t family;
-};
+/* ---- the sockets ---- */
 
-/* ---- the socket ---- */
-
-static bool open_socket(struct probe_socket *probe, struct udp_prober *prober, uint8_t family)
+static int open_socket(uint8_t family)
 {
-    *probe = (struct probe_socket){.prober = prober, .family = family};
-    probe->descriptor =
+    int descriptor =
         socket(family == 4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (probe->descriptor < 0)
-        return false;
+    if (descriptor < 0)
+        return -1;
     int one = 1, discover = IP_PMTUDISC_PROBE;
     if (family == 4) {
-        setsockopt(probe->descriptor, IPPROTO_IP, IP_RECVERR, &one, sizeof(one));
-        setsockopt(probe->descriptor, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
+        setsockopt(descriptor, IPPROTO_IP, IP_RECVERR, &one, sizeof(one));
+        setsockopt(descriptor, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof(discover));
     } else {
         discover = IPV6_PMTUDISC_PROBE;
-        setsockopt(probe->descriptor, IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one));
-        setsockopt(probe->descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &discover, sizeof(discover));
-        setsockopt(probe->descriptor, IPPROTO_IPV6, IPV6_DONTFRAG, &one, sizeof(one));
+        setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
+        setsockopt(descriptor, IPPROTO_IPV6, IPV6_RECVERR, &one, sizeof(one));
+        setsockopt(descriptor, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &discover, sizeof(discover));
+        setsockopt(descriptor, IPPROTO_IPV6, IPV6_DONTFRAG, &one, sizeof(one));
     }
-    return true;
+    struct sockaddr_storage storage;
+    struct address any = address_any(family, 0);
+    socklen_t length = sockaddr_from_address(&storage, &any);
+    if (bind(descriptor, (struct sockaddr *)&storage, length) == 0)
+        return descriptor;
+    close(descriptor);
+    return -1;
+}
+
+bool udp_prober_open(struct udp_prober *prober, struct error *error)
+{
+    prober->descriptors[0] = open_socket(4);
+    prober->descriptors[1] = open_socket(6);
+    return prober->descriptors[0] >= 0 || prober->descriptors[1] >= 0 ||
+           error_set_errno(error, errno, "cannot open a UDP socket");
+}
+
+void udp_prober_close(struct udp_prober *prober)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (prober->descriptors[i] >= 0)
+            close(prober->descriptors[i]);
+        prober->descriptors[i] = -1;
+    }
+}
+
+static int socket_of(const struct udp_prober *prober, uint8_t family)
+{
+    return prober->descriptors[family == 4 ? 0 : 1];
+}
+
+static uint16_t local_port(const struct udp_prober *prober, uint8_t family)
+{
+    struct sockaddr_storage storage;
+    struct address own;
+    socklen_t length = sizeof(storage);
+    int descriptor = socket_of(prober, family);
+    if (descriptor < 0 || getsockname(descriptor, (struct sockaddr *)&storage, &length) != 0 ||
+        !sockaddr_to_address(&own, &storage))
+        return 0;
+    return own.port;
 }
 
 static bool is_stopped(const struct udp_prober *prober)
@@ -66,11 +102,11 @@ static bool is_stopped(const struct udp_prober *prober)
 }
 
 /* 0, or the errno. EMSGSIZE is the interface's own limit. */
-static int send_probe(const struct probe_socket *probe, const struct address *to, uint8_t kind,
+static int send_probe(const struct udp_prober *prober, const struct address *to, uint8_t kind,
                       uint32_t number, size_t size)
 {
     uint8_t packet[SIZE_MOST] = {0};
-    memcpy(packet, probe->prober->token, ECHO_TOKEN_SIZE);
+    memcpy(packet, prober->token, ECHO_TOKEN_SIZE);
     uint8_t *rest = packet + ECHO_TOKEN_SIZE;
     rest[0] = kind;
     rest[2] = (uint8_t)(to->port >> 8);
@@ -81,7 +117,8 @@ static int send_probe(const struct probe_socket *probe, const struct address *to
     socklen_t length = sockaddr_from_address(&storage, to);
     /* A pending ICMP error is reported by the next call, which then has to be made again. */
     for (unsigned i = 0; i < 3; i++) {
-        if (sendto(probe->descriptor, packet, size, 0, (struct sockaddr *)&storage, length) >= 0)
+        if (sendto(socket_of(prober, to->family), packet, size, 0, (struct sockaddr *)&storage,
+                   length) >= 0)
             return 0;
         if (errno != ECONNREFUSED && errno != EHOSTUNREACH && errno != ENETUNREACH)
             break;
@@ -89,15 +126,14 @@ static int send_probe(const struct probe_socket *probe, const struct address *to
     return errno;
 }
 
-static bool receive_reply(const struct probe_socket *probe, struct reply *reply)
+static bool receive_reply(const struct udp_prober *prober, uint8_t family, struct reply *reply)
 {
     uint8_t packet[SIZE_MOST];
     struct sockaddr_storage from;
     socklen_t length = sizeof(from);
-    ssize_t got =
-        recvfrom(probe->descriptor, packet, sizeof(packet), 0, (struct sockaddr *)&from, &length);
-    if (got < (ssize_t)ECHO_PACKET_SIZE ||
-        memcmp(packet, probe->prober->token, ECHO_TOKEN_SIZE) != 0 ||
+    ssize_t got = recvfrom(socket_of(prober, family), packet, sizeof(packet), 0,
+                           (struct sockaddr *)&from, &length);
+    if (got < (ssize_t)ECHO_PACKET_SIZE || memcmp(packet, prober->token, ECHO_TOKEN_SIZE) != 0 ||
         !sockaddr_to_address(&reply->from, &from))
         return false;
     const uint8_t *rest = packet + ECHO_TOKEN_SIZE;
@@ -132,7 +168,7 @@ static void note_icmp(struct probe_refusal *refusal, const struct sock_extended_
 }
 
 /* Takes one message of the error queue; `to` is where the packet that it is about was sent. */
-static bool receive_icmp(const struct probe_socket *probe, struct address *to,
+static bool receive_icmp(const struct udp_prober *prober, uint8_t family, struct address *to,
                          struct probe_refusal *refusal)
 {
     union {
@@ -148,7 +184,7 @@ static bool receive_icmp(const struct probe_socket *probe, struct address *to,
                              .msg_iovlen = 1,
                              .msg_control = &control,
                              .msg_controllen = sizeof(control)};
-    if (recvmsg(probe->descriptor, &message, MSG_ERRQUEUE) < 0)
+    if (recvmsg(socket_of(prober, family), &message, MSG_ERRQUEUE) < 0)
         return false;
     *refusal = (struct probe_refusal){0};
     if (!sockaddr_to_address(to, &about))
@@ -174,7 +210,7 @@ static void merge_refusal(struct probe_refusal *into, const struct probe_refusal
 }
 
 /* Sleeps until something came or until `until_ns`. */
-static void wait_for(const struct probe_socket *probe, uint64_t until_ns)
+static void wait_for(const struct udp_prober *prober, uint8_t family, uint64_t until_ns)
 {
     uint64_t now_ns = driver_now();
     if (until_ns <= now_ns)
@@ -182,7 +218,7 @@ static void wait_for(const struct probe_socket *probe, uint64_t until_ns)
     uint64_t left_ns = until_ns - now_ns;
     if (left_ns > 100 * NS_PER_MS)
         left_ns = 100 * NS_PER_MS; /* a signal may have come just before */
-    struct pollfd waits = {.fd = probe->descriptor, .events = POLLIN};
+    struct pollfd waits = {.fd = socket_of(prober, family), .events = POLLIN};
     struct timespec time = {.tv_sec = 0, .tv_nsec = (long)left_ns};
     ppoll(&waits, 1, &time, NULL);
 }
@@ -198,27 +234,33 @@ static uint64_t patience(const struct udp_prober *prober)
 /* ---- ports ---- */
 
 struct port_walk {
-    struct probe_socket sockets[2];
-    bool has_socket[2];
+    struct udp_prober *prober;
+    const struct port_set *ports;
     struct probe_target *targets;
     unsigned count;
 };
+
+static void note_reply(struct port_walk *walk, const struct reply *reply)
+{
+    for (unsigned i = 0; i < walk->count; i++) {
+        struct probe_target *target = &walk->targets[i];
+        if (!address_same_host(&reply->from, &target->address))
+            continue;
+        if (reply->kind == ECHO_PORT)
+            port_set_add(&target->answered, reply->port);
+        target->knocks += reply->kind == ECHO_KNOCK;
+    }
+}
 
 static void take_port_replies(struct port_walk *walk)
 {
     struct reply reply;
     struct address about;
     struct probe_refusal refusal;
-    for (unsigned s = 0; s < 2; s++) {
-        const struct probe_socket *probe = &walk->sockets[s];
-        while (walk->has_socket[s] && receive_reply(probe, &reply)) {
-            for (unsigned i = 0; i < walk->count; i++) {
-                if (reply.kind == ECHO_PORT &&
-                    address_same_host(&reply.from, &walk->targets[i].address))
-                    port_set_add(&walk->targets[i].answered, reply.port);
-            }
-        }
-        while (walk->has_socket[s] && receive_icmp(probe, &about, &refusal)) {
+    for (uint8_t family = 4; family <= 6; family += 2) {
+        while (receive_reply(walk->prober, family, &reply))
+            note_reply(walk, &reply);
+        while (receive_icmp(walk->prober, family, &about, &refusal)) {
             for (unsigned i = 0; i < walk->count; i++) {
                 if (address_same_host(&about, &walk->targets[i].address))
                     merge_refusal(&walk->targets[i].refusal, &refusal);
@@ -229,43 +271,39 @@ static void take_port_replies(struct port_walk *walk)
 
 static void linger(struct port_walk *walk, uint64_t until_ns)
 {
-    struct udp_prober *prober = walk->sockets[0].prober;
+    const struct udp_prober *prober = walk->prober;
     while (driver_now() < until_ns && !is_stopped(prober)) {
-        struct pollfd waits[2];
-        unsigned count = 0;
-        for (unsigned s = 0; s < 2; s++) {
-            if (walk->has_socket[s])
-                waits[count++] =
-                    (struct pollfd){.fd = walk->sockets[s].descriptor, .events = POLLIN};
-        }
+        /* poll skips a descriptor below 0. */
+        struct pollfd waits[2] = {{.fd = prober->descriptors[0], .events = POLLIN},
+                                  {.fd = prober->descriptors[1], .events = POLLIN}};
         struct timespec time = {.tv_nsec = 10 * 1000 * 1000};
-        uint64_t left_ns = until_ns - driver_now();
-        if (left_ns < (uint64_t)time.tv_nsec)
-            time.tv_nsec = (long)left_ns;
-        ppoll(waits, count, &time, NULL);
+        uint64_t now_ns = driver_now();
+        if (now_ns < until_ns && until_ns - now_ns < (uint64_t)time.tv_nsec)
+            time.tv_nsec = (long)(until_ns - now_ns);
+        ppoll(waits, 2, &time, NULL);
         take_port_replies(walk);
     }
 }
 
 static bool try_port(struct port_walk *walk, struct probe_target *target, uint16_t port)
 {
-    unsigned s = target->address.family == 4 ? 0 : 1;
-    if (!walk->has_socket[s] || port_set_has(&target->answered, port))
+    if (socket_of(walk->prober, target->address.family) < 0 ||
+        port_set_has(&target->answered, port))
         return false;
     struct address to = target->address;
     to.port = port;
-    int failed = send_probe(&walk->sockets[s], &to, ECHO_PORT, port, ECHO_PACKET_SIZE);
+    int failed = send_probe(walk->prober, &to, ECHO_PORT, port, ECHO_PACKET_SIZE);
     if (failed != 0 && target->refusal.local_errno == 0)
         target->refusal.local_errno = failed;
     target->sent++;
     return true;
 }
 
-static void walk_once(struct port_walk *walk, const struct port_set *ports)
+static void walk_once(struct port_walk *walk)
 {
     uint64_t next_ns = driver_now();
-    for (unsigned port = 0; port < 65536 && !is_stopped(walk->sockets[0].prober); port++) {
-        if (!port_set_has(ports, (uint16_t)port))
+    for (unsigned port = 0; port < 65536 && !is_stopped(walk->prober); port++) {
+        if (!port_set_has(walk->ports, (uint16_t)port))
             continue;
         for (unsigned i = 0; i < walk->count; i++) {
             if (!try_port(walk, &walk->targets[i], (uint16_t)port))
@@ -278,10 +316,10 @@ static void walk_once(struct port_walk *walk, const struct port_set *ports)
     }
 }
 
-static bool all_answered(const struct port_walk *walk, const struct port_set *ports)
+static bool all_answered(const struct port_walk *walk)
 {
     for (unsigned i = 0; i < walk->count; i++) {
-        if (port_set_count(&walk->targets[i].answered) < port_set_count(ports))
+        if (port_set_count(&walk->targets[i].answered) < port_set_count(walk->ports))
             return false;
     }
     return true;
@@ -295,30 +333,45 @@ static bool is_silent(const struct port_walk *walk)
     return answered == 0;
 }
 
+/* After our own packets, as a copy does it: an address translator then knows our port, and the
+ * other end's firewall has forgotten what it dropped. */
+static void after_first_turns(struct port_walk *walk)
+{
+    const struct udp_prober *prober = walk->prober;
+    uint16_t ports[2] = {0, 0};
+    unsigned all = port_set_count(walk->ports);
+    for (unsigned i = 0; i < walk->count; i++) {
+        struct probe_target *target = &walk->targets[i];
+        uint8_t family = target->address.family;
+        target->answered_at_once = port_set_count(&target->answered);
+        if (target->answered_at_once * 100 < all * FEW_SILENT_PERCENT)
+            ports[family == 4 ? 0 : 1] = local_port(prober, family);
+    }
+    if (prober->knock != NULL && (ports[0] != 0 || ports[1] != 0))
+        prober->knock(prober->knock_context, ports[0], ports[1]);
+}
+
 void udp_probe_ports(struct udp_prober *prober, const struct port_set *ports,
                      struct probe_target *targets, unsigned count)
 {
-    struct port_walk walk = {.targets = targets, .count = count};
-    for (unsigned s = 0; s < 2; s++)
-        walk.has_socket[s] = open_socket(&walk.sockets[s], prober, s == 0 ? 4 : 6);
-    for (unsigned turn = 0; turn < PORT_TURNS && !is_stopped(prober); turn++) {
-        walk_once(&walk, ports);
+    struct port_walk walk = {.prober = prober, .ports = ports, .targets = targets, .count = count};
+    for (unsigned turn = 1; turn <= PORT_TURNS && !is_stopped(prober); turn++) {
+        walk_once(&walk);
         uint64_t until_ns = driver_now() + patience(prober);
-        while (driver_now() < until_ns && !all_answered(&walk, ports) && !is_stopped(prober))
+        while (driver_now() < until_ns && !all_answered(&walk) && !is_stopped(prober))
             linger(&walk, driver_now() + 10 * NS_PER_MS);
-        if (all_answered(&walk, ports) || (turn + 1 >= SILENT_TURNS && is_silent(&walk)))
+        if (turn == KNOCK_TURN || (turn < KNOCK_TURN && all_answered(&walk)))
+            after_first_turns(&walk);
+        if (all_answered(&walk) || (turn >= SILENT_TURNS && is_silent(&walk)))
             break;
-    }
-    for (unsigned s = 0; s < 2; s++) {
-        if (walk.has_socket[s])
-            close(walk.sockets[s].descriptor);
     }
 }
 
 /* ---- loss and round trip ---- */
 
 struct loss_run {
-    struct probe_socket probe;
+    struct udp_prober *prober;
+    const struct address *to;
     uint64_t *sent_ns, *rtt_ns;
     unsigned count;
 };
@@ -326,7 +379,7 @@ struct loss_run {
 static void take_loss_replies(struct loss_run *run, struct probe_loss *loss)
 {
     struct reply reply;
-    while (receive_reply(&run->probe, &reply)) {
+    while (receive_reply(run->prober, run->to->family, &reply)) {
         if (reply.kind != ECHO_LOSS || reply.number >= run->count ||
             run->rtt_ns[reply.number] != 0 || run->sent_ns[reply.number] == 0)
             continue;
@@ -335,7 +388,7 @@ static void take_loss_replies(struct loss_run *run, struct probe_loss *loss)
     }
     struct address about;
     struct probe_refusal refusal;
-    while (receive_icmp(&run->probe, &about, &refusal))
+    while (receive_icmp(run->prober, run->to->family, &about, &refusal))
         ;
 }
 
@@ -359,22 +412,22 @@ static void sum_up(const struct loss_run *run, struct probe_loss *loss)
     loss->rtt_jitter_ns = deviation / loss->answered;
 }
 
-static void run_loss(struct loss_run *run, const struct address *to, struct probe_loss *loss)
+static void run_loss(struct loss_run *run, struct probe_loss *loss)
 {
-    struct udp_prober *prober = run->probe.prober;
+    struct udp_prober *prober = run->prober;
     uint64_t next_ns = driver_now();
     for (unsigned i = 0; i < run->count && !is_stopped(prober); i++) {
         run->sent_ns[i] = driver_now();
-        loss->sent += send_probe(&run->probe, to, ECHO_LOSS, i, LOSS_BYTES) == 0;
+        loss->sent += send_probe(prober, run->to, ECHO_LOSS, i, LOSS_BYTES) == 0;
         next_ns += LOSS_GAP_NS;
         do {
-            wait_for(&run->probe, next_ns);
+            wait_for(prober, run->to->family, next_ns);
             take_loss_replies(run, loss);
         } while (driver_now() < next_ns && !is_stopped(prober));
     }
     uint64_t until_ns = driver_now() + patience(prober);
     while (driver_now() < until_ns && loss->answered < loss->sent && !is_stopped(prober)) {
-        wait_for(&run->probe, until_ns);
+        wait_for(prober, run->to->family, until_ns);
         take_loss_replies(run, loss);
     }
 }
@@ -383,12 +436,12 @@ void udp_probe_loss(struct udp_prober *prober, const struct address *to, unsigne
                     struct probe_loss *loss)
 {
     *loss = (struct probe_loss){0};
-    struct loss_run run = {.count = count < ECHO_LOSS_MAX ? count : ECHO_LOSS_MAX};
+    struct loss_run run = {
+        .prober = prober, .to = to, .count = count < ECHO_LOSS_MAX ? count : ECHO_LOSS_MAX};
     run.sent_ns = calloc(run.count, sizeof(*run.sent_ns));
     run.rtt_ns = calloc(run.count, sizeof(*run.rtt_ns));
-    if (run.sent_ns != NULL && run.rtt_ns != NULL && open_socket(&run.probe, prober, to->family)) {
-        run_loss(&run, to, loss);
-        close(run.probe.descriptor);
+    if (run.sent_ns != NULL && run.rtt_ns != NULL && socket_of(prober, to->family) >= 0) {
+        run_loss(&run, loss);
         sum_up(&run, loss);
         if (loss->rtt_mean_ns != 0)
             prober->rtt_ns = loss->rtt_mean_ns + 4 * loss->rtt_jitter_ns;
@@ -399,14 +452,15 @@ void udp_probe_loss(struct udp_prober *prober, const struct address *to, unsigne
 
 /* ---- sizes ---- */
 
-static void take_size_replies(const struct probe_socket *probe, struct probe_size *size)
+static void take_size_replies(const struct udp_prober *prober, uint8_t family, enum echo_kind kind,
+                              struct probe_size *size)
 {
     struct reply reply;
     struct address about;
     struct probe_refusal refusal;
-    while (receive_reply(probe, &reply))
-        size->answered += reply.kind == ECHO_SIZE || reply.kind == ECHO_BOTH;
-    while (receive_icmp(probe, &about, &refusal))
+    while (receive_reply(prober, family, &reply))
+        size->answered += reply.kind == kind;
+    while (receive_icmp(prober, family, &about, &refusal))
         merge_refusal(&size->refusal, &refusal);
 }
 
@@ -414,22 +468,20 @@ void udp_probe_size(struct udp_prober *prober, const struct address *to, unsigne
                     bool both_ways, struct probe_size *size)
 {
     *size = (struct probe_size){0};
+    enum echo_kind kind = both_ways ? ECHO_BOTH : ECHO_SIZE;
     unsigned headers = to->family == 4 ? 28 : 48;
-    struct probe_socket probe;
     if (ip_bytes < headers + ECHO_PACKET_SIZE || ip_bytes > SIZE_MOST ||
-        !open_socket(&probe, prober, to->family))
+        socket_of(prober, to->family) < 0)
         return;
     for (unsigned i = 0; i < SIZE_TRIES && size->answered == 0 && !is_stopped(prober); i++) {
-        int failed =
-            send_probe(&probe, to, both_ways ? ECHO_BOTH : ECHO_SIZE, i, ip_bytes - headers);
+        int failed = send_probe(prober, to, (uint8_t)kind, i, ip_bytes - headers);
         if (failed != 0)
             size->refusal.local_errno = failed;
         size->sent++;
         uint64_t until_ns = driver_now() + patience(prober);
         while (driver_now() < until_ns && size->answered == 0 && !is_stopped(prober)) {
-            wait_for(&probe, until_ns);
-            take_size_replies(&probe, size);
+            wait_for(prober, to->family, until_ns);
+            take_size_replies(prober, to->family, kind, size);
         }
     }
-    close(probe.descriptor);
 }

@@ -9,6 +9,7 @@
 
 #include "base/address.h"
 #include "transport/opening.h"
+#include "transport/ports_packet.h"
 #include "transport/session.h"
 
 struct driver_upper {
@@ -59,6 +60,9 @@ struct driver_config {
      * replies. */
     bool tells_ports;
     struct address punch_to;
+    /* Client: takes the ports in place of the stream, on the session's thread. May be NULL. */
+    void (*on_ports)(void *context, const struct client_port *ports, size_t count);
+    void *ports_context;
     /* Client: called on the session's thread when UDP did not answer and the stream carries on, and
      * when that ends. Not for a slow first answer. May be NULL. */
     void (*on_way)(void *context, const struct driver_way *way);

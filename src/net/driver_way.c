@@ -36,12 +36,18 @@ void driver_tell_ports(struct driver *driver, uint64_t now_ns)
     _Static_assert(LANES_MAX + 2 <= PORTS_MAX, "");
     uint8_t packet[PORTS_PACKET_MAX];
     size_t count = 0;
-    if (driver->stream == NULL || !driver->udp || !driver->config.client)
+    bool told = driver->config.on_ports != NULL || driver->stream != NULL;
+    if (!told || !driver->udp || !driver->config.client)
         return;
     for (unsigned i = 0; driver->config.tells_ports && i < 2; i++)
         add_port(ports, &count, &driver->told_ports[LANES_MAX + i], driver->opening_sockets[i]);
     for (unsigned i = 0; driver->config.tells_ports && i < LANES_MAX; i++)
         add_port(ports, &count, &driver->told_ports[i], driver->lane_sockets[i]);
+    if (driver->config.on_ports != NULL) {
+        if (count > 0)
+            driver->config.on_ports(driver->config.ports_context, ports, count);
+        return;
+    }
     if (count == 0 && driver->asked_ns != 0)
         return;
     /* The first one also measures the round trip. */

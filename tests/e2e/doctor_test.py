@@ -18,6 +18,7 @@ FIRST, LAST = 60000, 60009
 NEAR_EXEC = []  # the tests run there
 # Without load these are 0; a busy machine may be late with packets.
 NOISE = {"round trip", "receiving sockets"}
+REPLIES_ALONE = "input: ct state established accept\niif lo accept\ntcp dport 22022 accept\ndrop"
 
 
 def nft(where, rules):
@@ -127,11 +128,36 @@ class Planted(Doctor):
         nft(NEAR_EXEC, "output: meta l4proto udp drop")
         self.blocked(["rule on this machine refuses", "Operation not permitted"], "output udp dport")
 
+    def test_case_02_a_rule_at_the_server_refuses_the_answers(self):
+        nft(FAR_EXEC, "output: meta l4proto udp drop")
+        self.blocked(["arrive there", "on that host refuses", "Operation not permitted"],
+                     f"allow it on {HOST}: nft insert rule inet filter output udp sport {FIRST}")
+
     def test_case_04_one_port_is_open(self):
         nft(FAR_EXEC, f"input: udp dport {FIRST}-{FIRST + 6} drop\n"
             f"udp dport {FIRST + 8}-{LAST} drop")
         self.doctor()
         self.names(f"UDP {HOST}", f"only port {FIRST + 7}", "slow", f"--udp-ports {FIRST + 7}")
+
+    def works_after_a_knock(self):
+        answer = self.doctor()
+        self.assertEqual(set(self.bad()) - NOISE, set(), self.bad())
+        for part in ("10 of 10 ports", "knocked", "replies"):
+            self.assertIn(part, self.findings[f"UDP {HOST}"]["text"])
+        for run in ("to", "from"):
+            self.assertTrue(answer[run]["sender"]["verified"], answer[run])
+        self.assertIn("packet size", self.findings)
+
+    def test_replies_alone_may_enter(self):
+        nft(FAR_EXEC, REPLIES_ALONE)
+        self.works_after_a_knock()
+
+    def test_replies_alone_may_enter_behind_masquerade(self):
+        nft(FAR_EXEC, REPLIES_ALONE)
+        text = ("table inet planted {\nchain c {\ntype nat hook postrouting priority 100;\n"
+                "meta l4proto udp masquerade\n}\n}\n")
+        subprocess.run(["nft", "-f", "-"], input=text, text=True, check=True)
+        self.works_after_a_knock()
 
     def hold(self, ports):
         """Something of the far host's that has these ports."""

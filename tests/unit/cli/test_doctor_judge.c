@@ -46,6 +46,7 @@ static void all_is_well(struct doctor_facts *facts)
     facts->targets[0].address = (struct address){.family = 4, .bytes = {192, 0, 2, 7}};
     assert_true(port_set_parse(&facts->echo.opened, "60000-60009"));
     facts->targets[0].answered = facts->arrivals.arrived4 = facts->echo.opened;
+    facts->targets[0].answered_at_once = 10;
     facts->chosen_port = 60000;
     facts->loss = (struct probe_loss){
         .sent = 800, .answered = 800, .rtt_min_ns = 20 * NS_PER_MS, .rtt_mean_ns = 21 * NS_PER_MS};

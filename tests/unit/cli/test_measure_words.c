@@ -20,6 +20,8 @@ static struct measure_request sample(enum measure_do what)
     memset(request.token, 0xab, sizeof(request.token));
     memset(request.secret, 0x01, sizeof(request.secret));
     memset(request.session_id, 0xff, sizeof(request.session_id));
+    port_set_add(&request.ports4, 1);
+    port_set_add(&request.ports6, 65535);
     return request;
 }
 
@@ -97,6 +99,13 @@ static void test_limits(void **state)
         {"[]", ERROR_PROTOCOL},
         {"", ERROR_PROTOCOL},
         {"{\"do\":\"end\"}", ERROR_VERSION},
+        {"{\"do\":\"knock\",\"ports4\":\"1\"}", ERROR_VERSION},
+        {"{\"do\":\"knock\",\"of\":\"echo\"}", ERROR_PROTOCOL},
+        {"{\"do\":\"knock\",\"of\":\"echo\",\"ports6\":\"9\"}", ERROR_NONE},
+        {"{\"do\":\"knock\",\"of\":\"session\",\"ports4\":\"1-31\",\"ports6\":\"1\"}", ERROR_NONE},
+        {"{\"do\":\"knock\",\"of\":\"session\",\"ports4\":\"1-31\",\"ports6\":\"1-2\"}",
+         ERROR_PROTOCOL},
+        {"{\"do\":\"ping\",\"ports4\":\"1-33\"}", ERROR_PROTOCOL},
         {"{\"do\":\"echo\",\"first_port\":2,\"last_port\":1}", ERROR_PROTOCOL},
         {"{\"do\":\"echo\",\"last_port\":1}", ERROR_PROTOCOL},
         {"{\"do\":\"disk\"}", ERROR_PROTOCOL},
