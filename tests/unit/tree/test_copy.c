@@ -158,8 +158,7 @@ static void test_odd_tree(void **state)
         run(0, seed, source, target);
         assert_clean();
         assert_string_equal(
-            copy.note,
-            "1 lost their set-user-id or set-group-id bit, which is kept only with the owner");
+            copy.note, "1 lost their set-user-id or set-group-id bit: it goes only with the owner");
         assert_same_tree(source, at(target, "source"));
         /* Again, over what is there, in read-only directories too. */
         run(TRANSFER_QUICK_CHECK, seed, source, target);
