@@ -12,6 +12,7 @@
 #define STREAM_ROOM_MIN (STREAM_PACKET_MAX + STREAM_FRAME_HEADER)
 #define BATCH_MAX 16u
 #define TRACE_EVERY_NS (100 * NS_PER_MS)
+#define BOTH_WAYS_NS NS_PER_S /* as net/driver_way.c; and three round trips */
 
 static uint64_t own_now(const struct sim_host *host)
 {
@@ -75,13 +76,18 @@ void sim_host_release(struct sim_host *host)
     opening_free(host->opening);
 }
 
+static bool has_stream(const struct sim_host *host)
+{
+    return host->config.stream || host->config.channel;
+}
+
 static void end(struct sim_host *host)
 {
     if (host->ended) {
         return;
     }
     host->ended = true;
-    if (host->config.stream) {
+    if (has_stream(host)) {
         sim_world_stream_end(host->world, host);
     }
     sim_trace_add(&host->world->trace, host->world->now_ns, SIM_MARK_END, host->index,
@@ -90,7 +96,7 @@ static void end(struct sim_host *host)
 
 void sim_host_vanish(struct sim_host *host)
 {
-    if (host->config.stream && !host->ended) {
+    if (has_stream(host) && !host->ended) {
         sim_world_stream_end(host->world, host);
     }
     host->gone = true;
@@ -115,7 +121,8 @@ static struct opening_config opening_config_of(const struct sim_host *host)
                   .datagram_max = config->datagram_max ? config->datagram_max : DATAGRAM_MAX},
         .rtt_ns = config->rtt_ns,
         .timeout_ns = config->open_timeout_ns ? config->open_timeout_ns : 20 * NS_PER_S,
-        .stream = config->stream};
+        .stream = config->stream,
+        .channel = config->channel};
     memcpy(opening.secret, host->world->secret, sizeof(opening.secret));
     opening.secret[0] ^= config->wrong_secret;
     unsigned pair = host->index < config->peer ? host->index : config->peer;
@@ -151,6 +158,8 @@ static void begin_session(struct sim_host *host)
                                     .suite = result->suite,
                                     .peer_address = result->address,
                                     .kind = host->config.stream ? LANE_STREAM : LANE_DATAGRAM,
+                                    .channel = host->config.channel,
+                                    .starts_on_channel = result->address.family == 0,
                                     .lanes = host->config.lanes ? host->config.lanes : 1,
                                     .rtt_ns = result->rtt_ns,
                                     .limit_bps = host->config.limit_bps,
@@ -192,7 +201,7 @@ static void send_opening(struct sim_host *host)
         return;
     }
     while ((size = opening_send(host->opening, &to, bytes, sizeof(bytes), own_now(host))) > 0) {
-        if (host->config.stream) {
+        if (to.family == 0) {
             send_framed(host, bytes, size);
         } else {
             sim_world_send(host->world, host, 0, &to, bytes, (uint32_t)size);
@@ -214,6 +223,22 @@ static void send_train(struct sim_host *host, unsigned lane, const struct lane_t
     }
 }
 
+static void send_stream(struct sim_host *host, struct lane *lane, struct lane_train *train)
+{
+    uint64_t half_at_ns;
+    size_t room = sim_world_stream_room(host->world, host, &half_at_ns);
+    sim_oracle_on_stream(host->world->oracle, true);
+    while (room >= STREAM_ROOM_MIN && lane_send(lane, train, room, own_now(host))) {
+        if (host->config.client && !host->confirmed) {
+            opening_use_stream(host->opening);
+            send_opening(host);
+        }
+        sim_world_stream(host->world, host, train->bytes, train->size);
+        room = sim_world_stream_room(host->world, host, &half_at_ns);
+    }
+    sim_oracle_on_stream(host->world->oracle, false);
+}
+
 static void send_lane(struct sim_host *host, unsigned index)
 {
     static struct lane_train train; /* large; one simulation at a time */
@@ -222,12 +247,7 @@ static void send_lane(struct sim_host *host, unsigned index)
         return;
     }
     if (lane_kind(lane) == LANE_STREAM) {
-        uint64_t half_at_ns;
-        size_t room = sim_world_stream_room(host->world, host, &half_at_ns);
-        while (room >= STREAM_ROOM_MIN && lane_send(lane, &train, room, own_now(host))) {
-            sim_world_stream(host->world, host, train.bytes, train.size);
-            room = sim_world_stream_room(host->world, host, &half_at_ns);
-        }
+        send_stream(host, lane, &train);
         return;
     }
     uint64_t before, after, cap;
@@ -304,15 +324,20 @@ static void take_frame(struct sim_host *host, uint8_t *frame, size_t size)
         }
         return;
     }
-    struct lane *lane = lane_of_id(host, packet, size - STREAM_FRAME_HEADER);
+    struct lane *lane = host->session != NULL ? session_stream_lane(host->session) : NULL;
     if (lane == NULL) {
+        sim_world_fail(host->world, "host %u: a packet on the stream before the session",
+                       host->index);
         return;
     }
     /* The lane must cope with any cut: give it two pieces. */
     size_t cut = 1 + random_below(&host->world->random, size - 1);
     struct error error = {0};
-    if (!lane_receive_stream(lane, frame, cut, own_now(host), &error) ||
-        !lane_receive_stream(lane, frame + cut, size - cut, own_now(host), &error)) {
+    sim_oracle_on_stream(host->world->oracle, true);
+    bool good = lane_receive_stream(lane, frame, cut, own_now(host), &error) &&
+                lane_receive_stream(lane, frame + cut, size - cut, own_now(host), &error);
+    sim_oracle_on_stream(host->world->oracle, false);
+    if (!good) {
         sim_world_fail(host->world, "host %u: stream lane: %s", host->index, error.text);
         return;
     }
@@ -389,9 +414,22 @@ static void step_above(struct sim_host *host)
     } while (host->upper.step(host->upper.context, own_now(host)));
 }
 
+/* As net/driver_lanes: the session began on the stream, and an address has answered since. */
+static void open_first_lane(struct sim_host *host)
+{
+    struct address found;
+    if (host->config.client && host->confirmed && !host->searched &&
+        opening_result(host->opening)->address.family == 0 &&
+        opening_found(host->opening, &found)) {
+        host->searched = true;
+        session_open_lane(host->session, &found, LANE_DATAGRAM, own_now(host), NULL);
+    }
+}
+
 static void run_session(struct sim_host *host)
 {
     step_above(host);
+    open_first_lane(host);
     unsigned lanes = session_lane_count(host->session);
     for (unsigned lane = 0; lane < lanes; lane++) {
         send_lane(host, lane);
@@ -412,15 +450,16 @@ static void run_session(struct sim_host *host)
 /* As net/driver does when the channel through ssh closes. */
 static void note_stream_end(struct sim_host *host)
 {
-    static const char text[] = "the channel through ssh was closed";
+    struct error cause = {0};
     if (!host->stream_ended) {
         return;
     }
-    if (host->session == NULL) {
-        error_set(&host->error, ERROR_PEER_LOST, "%s", text);
+    error_set(&cause, ERROR_PEER_LOST, "the channel through ssh was closed");
+    if (host->session == NULL && !host->config.channel) {
+        host->error = cause;
         end(host);
-    } else if (!session_is_closed(host->session)) {
-        session_abort(host->session, ERROR_PEER_LOST, text, own_now(host));
+    } else if (host->session != NULL && !session_is_closed(host->session)) {
+        session_stream_ended(host->session, &cause, own_now(host));
         run_session(host);
     }
 }
@@ -448,6 +487,16 @@ static uint64_t session_deadline_of(const struct sim_host *host)
     return earliest(world_time(host, next), stream_ns);
 }
 
+/* When a client with both ways begins to use the stream. */
+static uint64_t both_ways_at(const struct sim_host *host)
+{
+    uint64_t wait_ns = 3 * host->config.rtt_ns;
+    if (!host->config.channel || !host->config.client || host->confirmed) {
+        return TIME_NEVER;
+    }
+    return host->config.start_ns + (wait_ns > BOTH_WAYS_NS ? wait_ns : BOTH_WAYS_NS);
+}
+
 static uint64_t next_deadline(const struct sim_host *host)
 {
     if (host->ended) {
@@ -457,8 +506,12 @@ static uint64_t next_deadline(const struct sim_host *host)
     if (host->session != NULL) {
         next = session_deadline_of(host);
     }
-    if (host->opening != NULL && (host->session == NULL || !host->config.client)) {
+    if (host->opening != NULL &&
+        (host->session == NULL || !host->config.client || host->config.channel)) {
         next = earliest(next, world_time(host, opening_deadline(host->opening)));
+    }
+    if (both_ways_at(host) > host->world->now_ns) {
+        next = earliest(next, both_ways_at(host));
     }
     return next;
 }
@@ -482,6 +535,9 @@ void sim_host_run(struct sim_host *host)
         start(host);
     }
     drain_inbox(host);
+    if (host->opening != NULL && host->world->now_ns >= both_ways_at(host)) {
+        opening_use_stream(host->opening);
+    }
     if (host->ended || !host->started) {
         host->own_deadline_ns = host->ended ? TIME_NEVER : host->config.start_ns;
         return;

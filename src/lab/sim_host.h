@@ -17,7 +17,8 @@ struct sim_host_config {
     enum transfer_role role;
     unsigned peer; /* index of the host at the other end */
     unsigned link; /* index of the link that it sends through; may be shared */
-    bool stream;   /* lane 0 is a byte stream beside the link, at stream_bps */
+    bool stream;   /* no datagrams: all goes by a byte stream beside the link, at stream_bps */
+    bool channel;  /* the stream beside the datagrams, for when these are not answered */
     uint64_t stream_bps;
     unsigned lanes;
     uint8_t version_min, version_max; /* 0: this program's */
@@ -57,6 +58,7 @@ struct sim_host {
     uint8_t stream_bytes[2 * 16400];
     size_t stream_size;
     uint64_t lanes_opened;
+    bool searched; /* a client that began on the stream has opened a lane to the address found */
     uint64_t opened_at_ns; /* when the opening finished */
     uint64_t traced_at_ns;
 };

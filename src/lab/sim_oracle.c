@@ -34,10 +34,10 @@ struct host_seen {
     bool present;
     unsigned peer;
     uint32_t connection_base;
-    uint32_t credit;                   /* that reached this host */
-    uint32_t credit_told;              /* by this host */
-    struct lane_seen lanes[LANES_MAX]; /* what this host receives */
-    struct block_seen *blocks;         /* what this host sends */
+    uint32_t credit;                         /* that reached this host */
+    uint32_t credit_told;                    /* by this host */
+    struct lane_seen lanes[STREAM_LANE + 1]; /* what this host receives */
+    struct block_seen *blocks;               /* what this host sends */
     size_t block_capacity;
     struct sim_oracle_counts counts;
 };
@@ -51,6 +51,7 @@ struct sim_oracle {
     struct host_seen hosts[SIM_HOSTS_MAX];
     struct key_seen keys[KEYS_MAX];
     size_t key_count;
+    bool on_stream;
     char failure[240];
 };
 
@@ -108,7 +109,7 @@ void sim_oracle_free(struct sim_oracle *oracle)
         return;
     }
     for (unsigned host = 0; host < SIM_HOSTS_MAX; host++) {
-        for (unsigned lane = 0; lane < LANES_MAX; lane++) {
+        for (unsigned lane = 0; lane <= STREAM_LANE; lane++) {
             free(oracle->hosts[host].lanes[lane].accepted.words);
         }
         free(oracle->hosts[host].blocks);
@@ -155,7 +156,7 @@ static bool packet_of(struct sim_oracle *oracle, const uint8_t *aad, size_t aad_
         fail(oracle, "a packet's clear header has %zu bytes", aad_size);
         return false;
     }
-    packet->lane = id % LANES_MAX;
+    packet->lane = oracle->on_stream ? STREAM_LANE : id % LANES_MAX;
     for (unsigned host = 0; host < SIM_HOSTS_MAX; host++) {
         if (oracle->hosts[host].present && oracle->hosts[host].connection_base == (id & ~15u)) {
             packet->receiver = host;
@@ -289,6 +290,11 @@ static void sealed_ack(struct sim_oracle *oracle, unsigned sender, unsigned lane
              host->credit_told);
     }
     host->credit_told = ack->credit;
+}
+
+void sim_oracle_on_stream(struct sim_oracle *oracle, bool on_stream)
+{
+    oracle->on_stream = on_stream;
 }
 
 void sim_oracle_sealed(struct sim_oracle *oracle, const uint8_t *aad, size_t aad_size,

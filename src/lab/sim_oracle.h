@@ -29,6 +29,8 @@ void sim_oracle_add_host(struct sim_oracle *oracle, unsigned host, unsigned peer
                          uint32_t connection_base);
 void sim_oracle_grant(struct sim_oracle *oracle, unsigned host, uint32_t credit);
 
+/* Whether what is sealed and opened from now on goes by the stream lane; false at first. */
+void sim_oracle_on_stream(struct sim_oracle *oracle, bool on_stream);
 void sim_oracle_sealed(struct sim_oracle *oracle, const uint8_t *aad, size_t aad_size,
                        const uint8_t *plain, size_t size);
 void sim_oracle_opened(struct sim_oracle *oracle, const uint8_t *aad, size_t aad_size,

@@ -9,30 +9,16 @@
 
 /* ---- the end ---- */
 
-/* What the end of the stream means for the session. */
-static void tell_session(struct driver *driver, const struct error *error, uint64_t now_ns)
-{
-    if (session_is_closed(driver->session) || driver->config.stream_for_ports)
-        return;
-    if (!session_is_on_stream(driver->session))
-        session_stream_ended(driver->session);
-    else if (error->kind != ERROR_NONE)
-        session_abort(driver->session, error->kind, error->text, now_ns);
-    else
-        session_abort(driver->session, ERROR_PEER_LOST, "the channel through ssh was closed",
-                      now_ns);
-}
-
 /* Nothing more can come, and nothing that we say arrives. Beside UDP only the watch goes on. */
 static void end_stream(struct driver *driver, uint64_t now_ns)
 {
-    struct error error = *stream_error(driver->stream);
-    if (driver->session != NULL)
-        tell_session(driver, &error, now_ns);
-    if (!driver->udp && driver->session == NULL) {
-        error_set(&error, ERROR_PEER_LOST, "the channel through ssh was closed");
-        driver_fail(driver, &error);
-    }
+    struct error cause = *stream_error(driver->stream);
+    if (cause.kind == ERROR_NONE)
+        error_set(&cause, ERROR_PEER_LOST, "the channel through ssh was closed");
+    if (driver->session == NULL && !driver->udp)
+        driver_fail(driver, &cause);
+    if (driver->session != NULL && !driver->config.stream_for_ports)
+        session_stream_ended(driver->session, &cause, now_ns);
     stream_free(driver->stream);
     driver->stream = NULL;
     if (driver->config.watch_fd == driver->config.stream_in && !driver->watching)

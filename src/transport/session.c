@@ -325,6 +325,19 @@ static void repeat_done(struct session *session)
     }
 }
 
+void session_stream_ended(struct session *session, const struct error *cause, uint64_t now_ns)
+{
+    session->now_ns = now_ns;
+    if (session->stream < LANE_SLOTS)
+        session->slots[session->stream].active = false;
+    if (!session->on_stream)
+        return;
+    if (session->state == STATE_FINISHING)
+        close_session(session); /* nobody goes on waiting for a BYE that was cut off */
+    else
+        session_fail(session, cause->kind, cause->text);
+}
+
 bool session_is_closed(const struct session *session)
 {
     return session->state == STATE_CLOSED;
@@ -644,6 +657,8 @@ void session_statistics(const struct session *session, struct session_statistics
     statistics->payload_resent = session->payload_resent;
     statistics->payload_acked = session->payload_acked;
     statistics->payload_received = session->payload_received;
+    statistics->on_stream = session->on_stream;
+    statistics->way_changes = session->way_changes;
     statistics->rtt_ns = session->rtt_ns;
     statistics->rate_bps = session->decision.pacing_bps;
     if (session->controller != NULL)

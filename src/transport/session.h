@@ -73,8 +73,9 @@ struct lane *session_stream_lane(struct session *session); /* NULL: none */
 /* Blocks and control go through the stream lane now. With both kinds, they do when every datagram
  * lane has been silent for 3 s, and no longer once one answered 3 of 3 packets of full size. */
 bool session_is_on_stream(const struct session *session);
-/* The stream beside the datagram lanes has ended: it is no way any more. */
-void session_stream_ended(struct session *session);
+/* The stream has ended: it is no way any more. A session that goes by it ends, too: with `cause`,
+ * or well when the receiver has said its last word. */
+void session_stream_ended(struct session *session, const struct error *cause, uint64_t now_ns);
 /* Opens the next datagram lane that is not open yet. */
 bool session_open_lane(struct session *session, const struct address *to, enum lane_kind kind,
                        uint64_t now_ns, struct error *error);
@@ -139,8 +140,10 @@ struct session_statistics {
     uint64_t rate_bps;       /* the controller's present rate, payload of UDP */
     struct rate_memory path; /* sender: for the next transfer; see rate_controller_recall */
     enum rate_memory_use memory_use;
-    uint16_t datagram_size; /* in use */
-    unsigned lanes;
+    uint16_t datagram_size;           /* in use */
+    unsigned lanes;                   /* datagram lanes that have joined */
+    bool on_stream;                   /* which way blocks and control go now */
+    unsigned way_changes;             /* how often that changed */
     uint64_t limited_ns[LIMIT_COUNT]; /* time spent limited by each */
     uint64_t in_flight_bytes;         /* sent and neither acknowledged nor given up */
     uint64_t last_heard_ns;           /* when the last authenticated packet came */

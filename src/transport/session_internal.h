@@ -112,8 +112,9 @@ struct session {
     struct lane_slot slots[LANE_SLOTS]; /* datagram lanes, then the stream lane if there is one */
     unsigned lane_count;                /* datagram lanes */
     unsigned slot_count;
-    unsigned stream;    /* index of the stream lane's slot, LANE_SLOTS: none */
-    bool on_stream;     /* blocks and control go by the stream lane */
+    unsigned stream; /* index of the stream lane's slot, LANE_SLOTS: none */
+    bool on_stream;  /* blocks and control go by the stream lane */
+    unsigned way_changes;
     bool stream_recall; /* what is under way on the stream is to go by datagrams instead */
     struct control_stream control;
     struct command_state told_state;

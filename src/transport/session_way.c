@@ -21,12 +21,6 @@ bool session_is_on_stream(const struct session *session)
     return session->on_stream;
 }
 
-void session_stream_ended(struct session *session)
-{
-    if (session->stream < LANE_SLOTS)
-        session->slots[session->stream].active = false;
-}
-
 void way_start(struct session *session)
 {
     const struct session_config *config = &session->config;
@@ -109,6 +103,7 @@ void way_step(struct session *session)
     recall_stream(session);
     if (session->now_ns >= way_deadline(session) || peer_went_over(session)) {
         session->on_stream = true;
+        session->way_changes++;
         session->stream_recall = false;
         rate_tune_lanes(session, true);
     }
@@ -147,8 +142,13 @@ void way_on_alive(struct session *session, unsigned index)
 {
     struct lane_slot *slot = &session->slots[index];
     slot->silent = slot->tried = slot->parked = false;
+    /* It was answered just now; its counts may come later than this, and until then the peer's
+     * talk on the stream would look as if it had been silent here. */
+    if (slot->counters.last_heard_ns < session->now_ns)
+        slot->counters.last_heard_ns = session->now_ns;
     if (session->on_stream && index < session->lane_count) {
         session->on_stream = false;
+        session->way_changes++;
         /* What is under way on the stream may take long to arrive, if the path was gone. */
         session->stream_recall = true;
         recall_stream(session);

@@ -187,6 +187,41 @@ class Slow(Case):
         self.assertEqual(self.ways(result), [])
 
 
+class Families(Case):
+    """A name with an address of either family; one of them is dead."""
+
+    def setUp(self):
+        super().setUp()
+        self.far6 = os.environ.get("PETREL_LAB_FAR_V6")
+        if not self.far6:
+            self.skipTest("the link has no IPv6")
+
+    def by_name(self, *words):
+        names = self.write("hosts", text=f"{HOST} far-by-name\n{self.far6} far-by-name\n")
+        mounts = ["unshare", "--mount", "sh", "-c",
+                  f"mount --bind {names} /etc/hosts && exec \"$@\"", "sh"]
+        if subprocess.run([*mounts, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no file system can be mounted here")
+        return self.petrel("--json", "-o", "HostKeyAlias=far-by-name", "-o", "ControlPath=none",
+                           self.source, f"far-by-name:{self.path('far')}", prefix=mounts)
+
+    def expect_udp(self, result):
+        self.same_content("near", "far")
+        self.assertEqual(self.ways(result), [])
+        self.assertLess(result.seconds, 10)
+
+    def test_both_live(self):
+        self.expect_udp(self.by_name())
+
+    def test_ipv4_is_dead(self):
+        self.rules("meta nfproto ipv4 meta l4proto udp drop")
+        self.expect_udp(self.by_name())
+
+    def test_ipv6_is_dead(self):
+        self.rules("meta nfproto ipv6 meta l4proto udp drop")
+        self.expect_udp(self.by_name())
+
+
 class InTheMiddle(Case):
     def run_slowly(self, megabytes, *words):
         self.write("near/file", megabytes * MIB)

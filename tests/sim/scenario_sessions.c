@@ -114,6 +114,124 @@ static void stream_slow_disk(struct sim_case *c)
     slow_disk(c);
 }
 
+/* ---- two ways: datagrams, and the stream beside them ---- */
+
+static void two_ways(struct sim_case *c)
+{
+    c->world.hosts[0].channel = c->world.hosts[1].channel = true;
+    c->world.hosts[0].lanes = 4;
+}
+
+static void up(struct sim_case *c, unsigned link, uint64_t at_ns, bool passes)
+{
+    sim_link_change(&c->world.links[link], at_ns, SIM_CHANGE_UP, passes);
+}
+
+static void no_udp(struct sim_case *c)
+{
+    two_ways(c);
+    up(c, 0, 0, false);
+    up(c, 1, 0, false);
+}
+
+static void no_udp_pull(struct sim_case *c)
+{
+    no_udp(c);
+    sim_case_pull(c);
+}
+
+static void udp_comes(struct sim_case *c)
+{
+    no_udp(c);
+    up(c, 0, 2 * S, true);
+    up(c, 1, 2 * S, true);
+}
+
+static void udp_comes_pull(struct sim_case *c)
+{
+    udp_comes(c);
+    sim_case_pull(c);
+}
+
+static void udp_goes(struct sim_case *c)
+{
+    two_ways(c);
+    up(c, 0, 1 * S, false);
+    up(c, 1, 1 * S, false);
+}
+
+static void udp_goes_pull(struct sim_case *c)
+{
+    udp_goes(c);
+    sim_case_pull(c);
+}
+
+/* Data still arrive, and nothing that says so. */
+static void acks_go(struct sim_case *c)
+{
+    two_ways(c);
+    up(c, 1, 1 * S, false);
+}
+
+static void udp_goes_and_comes(struct sim_case *c)
+{
+    udp_goes(c);
+    up(c, 0, 6 * S, true);
+    up(c, 1, 6 * S, true);
+}
+
+static void udp_goes_and_comes_pull(struct sim_case *c)
+{
+    udp_goes_and_comes(c);
+    sim_case_pull(c);
+}
+
+/* The stream is a tenth as fast: what lies in it may not hold the rest up. */
+static void udp_comes_slow_stream(struct sim_case *c)
+{
+    udp_comes(c);
+    c->world.hosts[0].stream_bps /= 10;
+    c->world.hosts[1].stream_bps /= 10;
+}
+
+/* Shorter than what makes a path silent. */
+static void short_gap(struct sim_case *c)
+{
+    udp_goes(c);
+    up(c, 0, 3 * S, true);
+    up(c, 1, 3 * S, true);
+}
+
+/* The client knows the round trip from the channel, as net/driver_way does. */
+static void slow_first_answer(struct sim_case *c)
+{
+    two_ways(c);
+    c->world.hosts[0].rtt_ns = 600 * MS;
+    loss_both(c, SIM_SHARE(10));
+}
+
+static const char *stays_on_datagrams(const struct sim_outcome *outcome)
+{
+    const struct session_statistics *sender = &outcome->statistics[SENDER];
+    return sender->on_stream || sender->way_changes > 0 ? "the sender went by the stream" : NULL;
+}
+
+static const char *ends_on_datagrams(const struct sim_outcome *outcome)
+{
+    return outcome->statistics[SENDER].on_stream ? "the sender is still on the stream" : NULL;
+}
+
+static const char *ends_on_stream(const struct sim_outcome *outcome)
+{
+    return outcome->statistics[SENDER].on_stream ? NULL : "the sender is not on the stream";
+}
+
+static const char *goes_and_comes(const struct sim_outcome *outcome)
+{
+    const struct session_statistics *sender = &outcome->statistics[SENDER];
+    return sender->on_stream || sender->way_changes != 2 ? "not once there and once back" : NULL;
+}
+
 /* ---- ends ---- */
 
 static void peer_vanishes(struct sim_case *c)
@@ -306,6 +424,25 @@ const struct scenario session_scenarios[] = {
     {"stream-pull", 100 * MBIT, 40 * MS, 0, 0, 85, stream_pull, NULL},
     {"stream-slow-disk", 100 * MBIT, 40 * MS, 0, 0, 15, stream_slow_disk, NULL},
     {"stream-one-byte", 100 * MBIT, 40 * MS, 1, 1, 0, stream, NULL},
+    {"two-ways", 100 * MBIT, 40 * MS, 0, 0, 60, two_ways, stays_on_datagrams},
+    {"two-ways-no-udp", 100 * MBIT, 40 * MS, 0, 0, 85, no_udp, ends_on_stream},
+    {"two-ways-no-udp-pull", 100 * MBIT, 40 * MS, 0, 0, 85, no_udp_pull, ends_on_stream},
+    {"two-ways-udp-comes", 100 * MBIT, 40 * MS, 200, BLOCK_SIZE, 70, udp_comes, ends_on_datagrams},
+    {"two-ways-udp-comes-pull", 100 * MBIT, 40 * MS, 200, BLOCK_SIZE, 70, udp_comes_pull,
+     ends_on_datagrams},
+    {"two-ways-slow-stream", 100 * MBIT, 40 * MS, 100, BLOCK_SIZE, 40, udp_comes_slow_stream,
+     ends_on_datagrams},
+    {"two-ways-udp-goes", 100 * MBIT, 40 * MS, 100, BLOCK_SIZE, 55, udp_goes, ends_on_stream},
+    {"two-ways-udp-goes-pull", 100 * MBIT, 40 * MS, 100, BLOCK_SIZE, 55, udp_goes_pull,
+     ends_on_stream},
+    {"two-ways-acks-go", 100 * MBIT, 40 * MS, 100, BLOCK_SIZE, 50, acks_go, ends_on_stream},
+    {"two-ways-and-back", 100 * MBIT, 40 * MS, 150, BLOCK_SIZE, 55, udp_goes_and_comes,
+     goes_and_comes},
+    {"two-ways-and-back-pull", 100 * MBIT, 40 * MS, 150, BLOCK_SIZE, 55, udp_goes_and_comes_pull,
+     goes_and_comes},
+    {"two-ways-short-gap", 100 * MBIT, 40 * MS, 100, BLOCK_SIZE, 40, short_gap, stays_on_datagrams},
+    {"two-ways-slow-answer", 100 * MBIT, 600 * MS, 100, BLOCK_SIZE, 0, slow_first_answer,
+     ends_on_datagrams},
     {"peer-vanishes", 100 * MBIT, 40 * MS, 0, 0, 0, peer_vanishes, NULL},
     {"sender-vanishes", 100 * MBIT, 40 * MS, 0, 0, 0, sender_vanishes, NULL},
     {"short-idle-timeout", 100 * MBIT, 40 * MS, 0, 0, 0, short_idle_timeout, NULL},

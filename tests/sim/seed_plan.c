@@ -39,7 +39,8 @@ static const char *const names[IMPAIRMENT_COUNT] = {[WITH_LOSS] = "loss",
                                                     [WITH_REAL_CIPHER] = "real cipher",
                                                     [WITH_EARLY_END] = "early end",
                                                     [WITH_FILES] = "files",
-                                                    [WITH_FAULTY_FILES] = "faulty files"};
+                                                    [WITH_FAULTY_FILES] = "faulty files",
+                                                    [WITH_CHANNEL] = "stream beside"};
 
 const char *impairment_name(enum impairment impairment)
 {
@@ -212,6 +213,20 @@ static void draw_lanes(struct draw *d)
     if (happens(d, WITH_STREAM, 15)) {
         world->hosts[0].stream = world->hosts[1].stream = true;
         return; /* the rest needs datagrams */
+    }
+    if (happens(d, WITH_CHANNEL, 35)) {
+        world->hosts[0].channel = world->hosts[1].channel = true;
+        /* From there on nothing arrives by datagrams, or not before then. */
+        if (random_below(&d->random, 3) == 0) {
+            bool first = random_below(&d->random, 2) == 0;
+            uint64_t at_ns = moment(d);
+            for (unsigned link = 0; link < 2; link++) {
+                if (first) {
+                    sim_link_change(&world->links[link], 0, SIM_CHANGE_UP, 0);
+                }
+                sim_link_change(&world->links[link], at_ns, SIM_CHANGE_UP, first);
+            }
+        }
     }
     if (happens(d, WITH_LANES, 50)) {
         world->hosts[0].lanes = world->hosts[1].lanes = (unsigned)log_between(d, 2, LANES_MAX);

@@ -44,6 +44,7 @@ enum impairment {
     WITH_EARLY_END, /* one side vanishes or is stopped */
     WITH_FILES,     /* a whole transfer */
     WITH_FAULTY_FILES,
+    WITH_CHANNEL,
     IMPAIRMENT_COUNT
 };
 

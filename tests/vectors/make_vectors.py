@@ -55,6 +55,9 @@ def handshake_key(direction):
     return both[:32], both[32:]
 
 
+STREAM_LANE = 16
+
+
 def packet_key(direction, lane, epoch):
     secret = expand(SESSION_SECRET, b"petrel 1 lane" + bytes([direction, lane]), 32)
     both = expand(secret, b"petrel 1 key" + be(epoch, 4), 44)
@@ -118,9 +121,10 @@ def frame_vectors():
 
 def sealed(suite, direction, lane, number, base, kind, body):
     key, iv = packet_key(direction, lane, number >> 22)
-    clear = bytes([kind]) + be(base + lane, 4) + be(number, 5)
+    connection = base + (0 if lane == STREAM_LANE else lane)
+    clear = bytes([kind]) + be(connection, 4) + be(number, 5)
     return dict(suite=suite, secret=SESSION_SECRET, direction=direction, lane=lane, number=number,
-                connection=base + lane, type=kind, key=key,
+                connection=connection, type=kind, key=key,
                 packet=seal(suite, key, iv, number, clear, body))
 
 
@@ -130,7 +134,8 @@ def data_packets():
              ("aes-256-gcm", 0, 3, 2**22 - 1, 0x14, 1, 1048575, pattern(1)),
              ("aes-256-gcm", 0, 3, 2**22, 0x11, 2**28 - 1, 1374, pattern(1374)),
              ("aes-256-gcm", 1, 15, 2**40 - 1, 0x17, 0x0ABCDEF, 0x12345, pattern(200)),
-             ("chacha20-poly1305", 1, 0, 3 * 2**22 + 5, 0x12, 5, 0, pattern(1000))]
+             ("chacha20-poly1305", 1, 0, 3 * 2**22 + 5, 0x12, 5, 0, pattern(1000)),
+             ("aes-256-gcm", 0, STREAM_LANE, 7, 0x10, 2, 3, pattern(2000))]
     for suite, direction, lane, number, kind, block, offset, data in cases:
         body = be(block << 20 | offset, 6) + data
         yield line("data", block=block, offset=offset, data=data,
@@ -144,6 +149,12 @@ def control_packets():
                    **sealed(suite, 1, 2, 77, 0x55555550, 0x24, body + bytes(padding)))
 
 
+def ports_packets():
+    for ports in [[], [(4, 40000), (6, 65535)]]:
+        entries = b"".join(bytes([family]) + be(port, 2) for family, port in ports)
+        yield line("ports", count=len(ports), bytes=b"\x02" + bytes([len(ports)]) + entries)
+
+
 def all_lines():
     yield "# Made by tests/vectors/make_vectors.py from docs/protocol.md."
     yield from hellos()
@@ -152,6 +163,7 @@ def all_lines():
         yield line("frame-" + name, **fields, encoded=encoded)
     yield from data_packets()
     yield from control_packets()
+    yield from ports_packets()
 
 
 def main():

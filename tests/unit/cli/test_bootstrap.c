@@ -324,6 +324,44 @@ static void test_measurements(void **state)
     assert_false(bootstrap_read_answer(&heard, "PETREL-REMOTE version=1 port=0 job=copy", &error));
 }
 
+static void test_ways(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned ways;
+    } forms[] = {{"udp", WAY_UDP},
+                 {"ssh", WAY_SSH},
+                 {"udp,ssh", WAY_UDP | WAY_SSH},
+                 {"ssh,udp", WAY_UDP | WAY_SSH},
+                 {"udp,ports", WAY_UDP | WAY_PORTS},
+                 {"udp,pigeon,ssh,", WAY_UDP | WAY_SSH},
+                 {"", 0},
+                 {",", 0},
+                 {"UDP", 0},
+                 {"udpssh", 0}};
+    struct bootstrap_start start = sample(), back;
+    struct bootstrap_answer answer;
+    char line[BOOTSTRAP_LINE_MAX];
+    struct error error = {0};
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        write_start(&start, line);
+        sprintf(strstr(line, "ways="), "ways=%s", forms[i].text);
+        assert_true(bootstrap_read_start(&back, line, &error));
+        assert_int_equal(back.ways, forms[i].ways);
+        snprintf(line, sizeof(line), "PETREL-REMOTE port=1 ways=%s", forms[i].text);
+        assert_true(read_answer(line, &answer, &error));
+        assert_int_equal(answer.ways, forms[i].ways);
+        start.ways = forms[i].ways;
+        write_start(&start, line);
+        assert_true(bootstrap_read_start(&back, line, &error));
+        assert_int_equal(back.ways, start.ways);
+    }
+    /* Only the way through ssh alone needs no port. */
+    assert_true(read_answer("PETREL-REMOTE port=0 ways=ssh", &answer, &error));
+    assert_false(read_answer("PETREL-REMOTE port=0 ways=udp,ssh", &answer, &error));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_start_too_long),
         cmocka_unit_test(test_answer_round_trip),
         cmocka_unit_test(test_answer_forms),
+        cmocka_unit_test(test_ways),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_an_error_is_one_line),
         cmocka_unit_test(test_versions_meet),

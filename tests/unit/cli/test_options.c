@@ -176,6 +176,8 @@ static void test_bad_options(void **state)
     refused("--lanes 0 a h:", "1 to 16");
     refused("--lanes 17 a h:", "1 to 16");
     refused("--lanes x a h:", "1 to 16");
+    refused("--udp sometimes a h:", "auto, only or never");
+    refused("--udp= a h:", "auto, only or never");
     refused("--udp-ports 9-7 a h:", "60000-61000");
     refused("--quiet=1 a h:", "takes no value");
     refused("a h: --limit", "needs a value");

@@ -252,6 +252,65 @@ static void test_stream_over_pipes(void **state)
     }
 }
 
+static void give_stream(struct side *side, int end)
+{
+    side->config.stream = true;
+    side->config.stream_in = side->config.stream_out = end;
+}
+
+static void note_way(void *context, const struct driver_way *way)
+{
+    *(int *)context = way->stream ? 2 : 1;
+}
+
+/* Both ends have a stream and a port; the client knows the port or not. */
+static void copy_beside_a_stream(bool candidate, int *way)
+{
+    struct side client, server;
+    int ends[2];
+    struct setting setting = {
+        .family = 4, .lanes = 2, .threads = 2, .size_bytes = 20000001, .pool_blocks = 16};
+    struct udp_listener *listener = driver_listen(0, 0, setting.threads, NULL);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    prepare(&client, true, true, &setting);
+    prepare(&server, false, false, &setting);
+    give_stream(&client, ends[0]);
+    give_stream(&server, ends[1]);
+    server.config.listener = listener;
+    server.config.punch_to = loopback(4, 0);
+    client.config.candidates[0] = loopback(4, udp_listener_port(listener));
+    client.config.candidate_count = candidate;
+    client.config.tells_ports = true;
+    client.config.on_way = note_way;
+    client.config.way_context = way;
+    *way = 0;
+    start(&client);
+    start(&server);
+    run_both(&client, &server);
+    finish(&client);
+    finish(&server);
+    udp_listener_free(listener);
+    close(ends[0]);
+    close(ends[1]);
+    expect_good(&client, &server, &setting);
+}
+
+static void test_udp_beside_a_stream(void **state)
+{
+    (void)state;
+    int way;
+    copy_beside_a_stream(true, &way);
+    assert_int_equal(way, 0);
+}
+
+static void test_a_stream_without_an_address(void **state)
+{
+    (void)state;
+    int way;
+    copy_beside_a_stream(false, &way);
+    assert_int_equal(way, 2);
+}
+
 static void test_nobody_answers(void **state)
 {
     (void)state;
@@ -317,6 +376,8 @@ int main(void)
         cmocka_unit_test(test_small_socket_buffers),
         cmocka_unit_test(test_stream_over_a_socket),
         cmocka_unit_test(test_stream_over_pipes),
+        cmocka_unit_test(test_udp_beside_a_stream),
+        cmocka_unit_test(test_a_stream_without_an_address),
         cmocka_unit_test(test_nobody_answers),
         cmocka_unit_test(test_stop_while_opening),
         cmocka_unit_test(test_the_stream_ends_while_opening),

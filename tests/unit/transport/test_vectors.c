@@ -12,6 +12,7 @@
 #include "transport/handshake_packet.h"
 #include "transport/hello.h"
 #include "transport/packet.h"
+#include "transport/ports_packet.h"
 #include "vector_line.h"
 
 static uint8_t recorded_key[AEAD_KEY_SIZE];
@@ -231,6 +232,18 @@ static void check_packet(const struct vector_line *line)
     assert_int_equal(frames, 12); /* one of each, ACK twice, without PADDING */
 }
 
+static void check_ports(const struct vector_line *line)
+{
+    uint8_t expected[VECTOR_BYTES_MAX], bytes[PORTS_PACKET_MAX];
+    size_t size = vector_bytes(line, "bytes", expected), count;
+    struct client_port ports[PORTS_MAX];
+
+    assert_true(ports_packet_read(expected, size, ports, &count));
+    assert_int_equal(count, vector_number(line, "count"));
+    assert_int_equal(ports_packet_write(ports, count, bytes, sizeof bytes), size);
+    assert_memory_equal(bytes, expected, size);
+}
+
 static void vectors_agree(void **state)
 {
     static const struct {
@@ -239,7 +252,8 @@ static void vectors_agree(void **state)
     } checks[] = {{"hello", check_hello},
                   {"handshake", check_handshake},
                   {"data", check_data},
-                  {"packet", check_packet}};
+                  {"packet", check_packet},
+                  {"ports", check_ports}};
     static struct vector_line line;
     FILE *file = fopen(VECTORS_DIR "/wire.txt", "r");
     unsigned count = 0;
@@ -254,14 +268,14 @@ static void vectors_agree(void **state)
             continue;
         }
         size_t i = 0;
-        while (i < 3 && strcmp(checks[i].kind, line.kind) != 0)
+        while (i < 4 && strcmp(checks[i].kind, line.kind) != 0)
             i++;
         assert_string_equal(checks[i].kind, line.kind);
         checks[i].check(&line);
     }
     packet_keys_recorder = NULL;
     fclose(file);
-    assert_int_equal(count, 3 + 5 + 12 + 5 + 2);
+    assert_int_equal(count, 3 + 5 + 12 + 6 + 2 + 2);
 }
 
 int main(void)
