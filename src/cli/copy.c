@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/units.h"
 #include "cli/channel_watch.h"
@@ -20,6 +21,8 @@
 #include "cli/ssh_option_rows.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
+#include "tree/pipe_sink.h"
+#include "tree/pipe_source.h"
 #include "tree/sink.h"
 #include "tree/source.h"
 
@@ -33,6 +36,7 @@ struct copy {
     struct copy_options options;
     struct transfer_request request;
     struct copy_lists lists;
+    bool stream_begun; /* standard input is being read, or output written: there is no way back */
     struct file_source *source; /* until the transfer has taken it */
     struct ssh_channel channel;
     struct bootstrap_start start;
@@ -57,9 +61,18 @@ try {
 
 /* ---- what is asked for ---- */
 
+/* Standard input cannot be read twice. */
+static bool prepare_stream(struct copy *copy, struct error *error)
+{
+    return transfer_request_add(&copy->request, "-", false) ||
+           error_set(error, ERROR_MEMORY, "no memory for the request");
+}
+
 static bool prepare_push(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
+    if (options->stream)
+        return prepare_stream(copy, error);
     if (copy->source != NULL) /* of a try that did not come to it */
         file_source_ops.close(copy->source);
     copy->source = NULL;
@@ -93,6 +106,20 @@ static ptrdiff_t read_list(void *context, uint64_t offset, uint8_t *bytes, size_
     return file_list_read(copy->lists.files, offset, bytes, capacity, error);
 }
 
+static bool open_stream(struct copy *copy, struct storage *storage, struct error *error)
+{
+    copy->stream_begun = true;
+    if (copy->options.push) {
+        storage->source = pipe_source_new(STDIN_FILENO, 0666, (int64_t)time(NULL));
+        storage->source_ops = &pipe_source_ops;
+    } else {
+        storage->sink = pipe_sink_new(STDOUT_FILENO);
+        storage->sink_ops = &pipe_sink_ops;
+    }
+    return storage->source != NULL || storage->sink != NULL ||
+           error_set(error, ERROR_MEMORY, "no memory for a pipe");
+}
+
 static bool open_storage(void *context, const struct transfer_request *request,
                          struct storage *storage, struct error *error)
 {
@@ -100,6 +127,8 @@ static bool open_storage(void *context, const struct transfer_request *request,
     *storage = (struct storage){0};
     if (test_hook_storage(copy->options.push, request, storage))
         return true;
+    if (copy->options.stream)
+        return open_stream(copy, storage, error);
     if (copy->options.push) {
         storage->source = copy->source;
         storage->source_ops = &file_source_ops;
@@ -435,6 +464,8 @@ static void tell_loss(struct copy *copy, const char *text)
 
 static bool goes_on(struct copy *copy, struct try *try)
 {
+    if (copy->stream_begun)
+        return false;
     struct retry_outcome outcome = {.error = &try->error,
                                     .refused = retry_is_refusal(copy->channel.last_words),
                                     .missing = copy->channel.missing,
@@ -467,6 +498,9 @@ static int copy_files(struct copy *copy)
 {
     struct try try;
     copy->retry.limit_ns = copy->options.retry_for_ns;
+    if (copy->options.stream && !copy->options.quiet)
+        report_line(copy->report, "standard %s cannot be gone on with after an interruption",
+                    copy->options.push ? "input" : "output");
     do
         try_once(copy, &try);
     while (goes_on(copy, &try));

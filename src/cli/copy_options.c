@@ -134,6 +134,14 @@ static const struct option table[] = {
     {0, "no-g", OPTION_FLAG, FIELD(no_group), NULL, NULL, NULL},
     {0, "numeric-ids", OPTION_FLAG, FIELD(numeric_ids), NULL,
      "owners by number, whatever their names", NULL},
+    {'D', "devices", OPTION_FLAG, FIELD(devices), NULL, "devices, named pipes and sockets, too",
+     NULL},
+    {0, "specials", OPTION_FLAG, FIELD(devices), NULL, NULL, NULL},
+    {0, "no-devices", OPTION_FLAG, FIELD(no_specials), NULL, NULL, NULL},
+    {0, "no-D", OPTION_FLAG, FIELD(no_specials), NULL, NULL, NULL},
+    {'H', "hard-links", OPTION_FLAG, FIELD(hard_links), NULL,
+     "keep hard links among what is copied", NULL},
+    {0, "sparse", OPTION_FLAG, FIELD(sparse), NULL, "leave holes, and send none", NULL},
     {'X', "xattrs", OPTION_FLAG, FIELD(xattrs), NULL, "keep extended attributes", NULL},
     {'A', "acls", OPTION_FLAG, FIELD(acls), NULL, "keep access control lists", NULL},
     {0, "no-perms", OPTION_FLAG, FIELD(no_perms), NULL, "permissions as the destination has them",
@@ -147,6 +155,8 @@ static const struct option table[] = {
     {0, "ignore-existing", OPTION_FLAG, FIELD(ignore_existing), NULL, "leave alone what is there",
      NULL},
     {0, "existing", OPTION_FLAG, FIELD(existing), NULL, "copy only what is there already", NULL},
+    {0, "remove-source-files", OPTION_FLAG, FIELD(remove_source), NULL,
+     "remove each file here once it is verified there", NULL},
     {0, "delete", OPTION_FLAG, FIELD(delete_others), NULL,
      "delete over there what is not here, once all has arrived", NULL},
     {0, "delete-excluded", OPTION_FLAG, FIELD(delete_excluded), NULL,
@@ -267,6 +277,33 @@ static bool take_operands(struct copy_options *options, const char **words, size
            check_sides(options, error);
 }
 
+/* "-" is standard input as the only source, standard output as the destination. */
+static bool check_stream(struct copy_options *options, struct error *error)
+{
+    const struct operand *near = options->push ? &options->sources[0] : &options->destination;
+    const char *path = options->destination.path;
+    size_t length = strlen(path);
+    for (size_t i = 0; options->push && i < options->source_count; i++)
+        options->stream = options->stream || strcmp(options->sources[i].path, "-") == 0;
+    options->stream = options->stream || (!near->remote && strcmp(near->path, "-") == 0);
+    if (!options->stream)
+        return true;
+    if (options->source_count != 1)
+        return error_set(error, ERROR_USAGE, "standard input or output goes with one file only");
+    if (options->push && (length == 0 || path[length - 1] == '/' || strcmp(path, "~") == 0))
+        return error_set(error, ERROR_USAGE, "name the file that standard input becomes: %s:NAME",
+                         options->host);
+    if (!options->push && options->json != NULL && options->json[0] == '\0')
+        return error_set(error, ERROR_USAGE,
+                         "standard output takes the file; name one for the events: --json=FILE");
+    if (options->dry_run || options->files_from != NULL || options->delete_others ||
+        options->delete_excluded || options->remove_source)
+        return error_set(error, ERROR_USAGE,
+                         "-n, --files-from, --delete and --remove-source-files "
+                         "make no sense with standard input or output");
+    return true;
+}
+
 /* The rate never falls below this: what could not be kept is not promised. */
 static bool check_limit(const struct copy_options *options, struct error *error)
 {
@@ -287,7 +324,7 @@ bool copy_options_parse(struct copy_options *options, int argc, char **argv, str
     bool good = options_parse(table, argc, argv, options, words, &count, error);
     if (good && !options->help && !options->version)
         good = check_limit(options, error) && take_operands(options, words, count, error) &&
-               ssh_options_finish(&options->ssh, error);
+               check_stream(options, error) && ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)
         copy_options_release(options);

@@ -18,9 +18,9 @@ enum udp_use {
 struct copy_options {
     struct ssh_options ssh;
     bool checksum, whole;
-    bool archive, owner, group, specials, no_owner, no_group, no_specials, numeric_ids;
-    bool hard_links, xattrs, acls, no_perms, no_times;
-    bool update, ignore_existing, existing;
+    bool archive, owner, group, no_owner, no_group, no_specials, numeric_ids;
+    bool devices, hard_links, sparse, xattrs, acls, no_perms, no_times;
+    bool update, ignore_existing, existing, remove_source;
     bool delete_others, delete_excluded;
     uint64_t max_delete; /* UINT64_MAX: any number */
     bool no_memory;      /* neither use nor keep what is remembered of the path */
@@ -42,6 +42,7 @@ struct copy_options {
     size_t source_count;
     struct operand destination;
     bool push;        /* the destination is remote */
+    bool stream;      /* "-": from standard input, or to standard output */
     const char *host; /* borrowed from an operand */
 };
 

@@ -91,6 +91,10 @@ static void set_flags(const struct copy_options *options, struct transfer_reques
     set(request, (options->archive || options->group) && !options->no_group, TRANSFER_GROUP);
     set(request, options->owner || options->group, TRANSFER_OWNERS_ASKED);
     set(request, options->numeric_ids, TRANSFER_NUMERIC_IDS);
+    set(request, (options->archive || options->devices) && !options->no_specials,
+        TRANSFER_SPECIALS);
+    set(request, options->hard_links, TRANSFER_HARD_LINKS);
+    set(request, options->sparse, TRANSFER_SPARSE);
     set(request, options->xattrs, TRANSFER_XATTRS);
     set(request, options->acls, TRANSFER_ACLS);
     set(request, options->no_perms, TRANSFER_NO_PERMS);
@@ -98,6 +102,8 @@ static void set_flags(const struct copy_options *options, struct transfer_reques
     set(request, options->update, TRANSFER_UPDATE);
     set(request, options->ignore_existing, TRANSFER_IGNORE_EXISTING);
     set(request, options->existing, TRANSFER_EXISTING);
+    set(request, options->push && options->stream, TRANSFER_STREAM);
+    set(request, options->remove_source, TRANSFER_REMOVE_SOURCE);
     set(request, options->files_from != NULL, TRANSFER_FILES_FROM);
     set(request, options->files_from != NULL && options->recursive, TRANSFER_LIST_TREES);
 }

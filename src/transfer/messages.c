@@ -141,6 +141,11 @@ static void encode_body(const struct message *message, struct writer *writer)
         write_varint(writer, message->file_id);
         write_blocks(writer, message);
         break;
+    case MESSAGE_HOLES:
+        write_varint(writer, message->file_id);
+        write_varint(writer, message->first);
+        write_varint(writer, message->count);
+        break;
     case MESSAGE_FORGET:
         write_varint(writer, message->block);
         write_varint(writer, message->entry);
@@ -347,6 +352,13 @@ static void decode_body(struct message *message, struct reader *reader)
         message->file_id = read_varint(reader);
         read_blocks(reader, message);
         if (message->count == 0)
+            reader->failed = true;
+        break;
+    case MESSAGE_HOLES:
+        message->file_id = read_varint(reader);
+        message->first = read_block_number(reader);
+        message->count = read_block_number(reader);
+        if (message->count == 0 || message->count > BLOCK_NUMBER_LIMIT - message->first)
             reader->failed = true;
         break;
     case MESSAGE_FORGET:

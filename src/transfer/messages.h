@@ -48,6 +48,7 @@ enum message_type {
     MESSAGE_LIST = 19,
     MESSAGE_FILE_SKIPPED = 20,
     MESSAGE_LOST = 21,
+    MESSAGE_HOLES = 22,
     MESSAGE_TYPE_COUNT
 };
 

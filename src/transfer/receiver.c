@@ -402,6 +402,7 @@ static bool receiver_report(struct transfer *transfer, const struct work_report 
         transfer_fail(transfer, &error, now_ns);
         break;
     case WORK_SOURCE:
+    case WORK_NOT_REMOVED:
     case WORK_ANSWER_BAD:
     case WORK_CLOSED:
         break;
@@ -443,7 +444,7 @@ static void put_file_job(struct transfer *transfer, enum sink_job_kind kind,
     struct work_job job = {
         .kind = WORK_SINK,
         .sink = {.kind = kind, .file_id = message->file_id, .size = message->size}};
-    if (kind == SINK_KEEP) {
+    if (kind == SINK_KEEP || kind == SINK_HOLES) {
         job.sink.block = message->first;
         job.sink.length = message->count;
         job.sink.kept = message->kept;
@@ -484,6 +485,9 @@ static bool receiver_message(struct transfer *transfer, const struct message *me
         return true;
     case MESSAGE_WITHDRAW:
         put_file_job(transfer, SINK_WITHDRAW, message, now_ns);
+        return true;
+    case MESSAGE_HOLES:
+        put_file_job(transfer, SINK_HOLES, message, now_ns);
         return true;
     case MESSAGE_KEEP:
         put_file_job(transfer, SINK_KEEP, message, now_ns);

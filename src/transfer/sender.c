@@ -186,6 +186,7 @@ static bool hold(struct transfer *transfer, const struct work_report *report, ui
     memcpy(held.message.hash, report->hash, sizeof held.message.hash);
     held.message.type = report->result == SOURCE_COMPLETE ? MESSAGE_COMPLETE
                         : report->result == SOURCE_KEEP   ? MESSAGE_KEEP
+                        : report->result == SOURCE_HOLES  ? MESSAGE_HOLES
                                                           : MESSAGE_WITHDRAW;
     held.message.first = report->first;
     held.message.count = report->count;
@@ -254,6 +255,7 @@ static bool on_source(struct transfer *transfer, const struct work_report *repor
     case SOURCE_COMPLETE:
     case SOURCE_WITHDRAW:
     case SOURCE_KEEP:
+    case SOURCE_HOLES:
         if (!hold(transfer, report, now_ns))
             return false;
         break;
@@ -297,6 +299,9 @@ static bool sender_report(struct transfer *transfer, const struct work_report *r
         return true;
     case WORK_SOURCE:
         return on_source(transfer, report, now_ns);
+    case WORK_NOT_REMOVED:
+        on_problem(transfer, report, now_ns);
+        return true;
     case WORK_OPEN_FAILED:
     case WORK_ANSWER_BAD:
         work_report_error(report, &error);
@@ -411,6 +416,27 @@ static void on_progress(struct transfer *transfer, const struct message *message
     progress->kept_bytes = message->kept_bytes;
 }
 
+static bool removes_source(const struct transfer *transfer)
+{
+    return transfer->request != NULL && (transfer->request->flags & TRANSFER_REMOVE_SOURCE) != 0;
+}
+
+static bool put_failed(struct transfer *transfer, const struct message *message, uint64_t now_ns)
+{
+    char *path = malloc(message->path_length + 1);
+    if (path == NULL)
+        return false;
+    memcpy(path, message->path, message->path_length);
+    path[message->path_length] = 0;
+    struct work_job job = {
+        .kind = WORK_FAILED, .bytes = (uint8_t *)path, .length = message->path_length};
+    if (!work_put(transfer->work, &job)) {
+        free(path);
+        transfer_fail_memory(transfer, now_ns);
+    }
+    return true;
+}
+
 static bool sender_message(struct transfer *transfer, const struct message *message,
                            uint64_t now_ns, struct error *error)
 {
@@ -443,6 +469,8 @@ static bool sender_message(struct transfer *transfer, const struct message *mess
                                 message->path_length, 0, NULL, NULL);
         return true;
     case MESSAGE_PROBLEM:
+        if (removes_source(transfer) && !put_failed(transfer, message, now_ns))
+            return error_set(error, ERROR_MEMORY, "out of memory for a failure");
         transfer_event_problem(transfer, message);
         return true;
     default:
@@ -469,6 +497,8 @@ static void on_done(struct transfer *transfer, const struct session_event *event
         return;
     }
     move(sender, SENDER_DONE, &error);
+    if (removes_source(transfer))
+        transfer_put(transfer, &(struct work_job){.kind = WORK_REMOVE}, now_ns);
     transfer->progress.phase = PHASE_FINISHING;
     if (event->result == 1 && transfer->progress.files_failed == 0)
         transfer->progress.files_failed = 1;

@@ -74,7 +74,7 @@ static void close_storage(struct work *work)
 static void free_job_bytes(const struct work_job *job)
 {
     if (job->kind == WORK_EXISTING || job->kind == WORK_ANSWER || job->kind == WORK_HASHES ||
-        job->kind == WORK_LIST)
+        job->kind == WORK_LIST || job->kind == WORK_FAILED)
         free(job->bytes);
 }
 
@@ -347,6 +347,21 @@ static void do_list(struct work *work, const struct work_job *job)
     put_report(work, &(struct work_report){.kind = WORK_ANSWER_BAD}, NULL, &error);
 }
 
+static void report_removal(void *context, const char *path, const struct error *error)
+{
+    struct work_report report = {.kind = WORK_NOT_REMOVED};
+    put_report(context, &report, path, error);
+}
+
+static void do_remove(struct work *work)
+{
+    struct error error = {0};
+    const struct source_ops *ops = work->storage.source_ops;
+    if (work->opened && ops->remove != NULL &&
+        !ops->remove(work->storage.source, report_removal, work, &error))
+        report_removal(work, "", &error);
+}
+
 static void do_job(struct work *work, const struct work_job *job)
 {
     switch (job->kind) {
@@ -371,6 +386,13 @@ static void do_job(struct work *work, const struct work_job *job)
         break;
     case WORK_LIST:
         do_list(work, job);
+        break;
+    case WORK_FAILED:
+        if (work->opened && work->storage.source_ops->failed != NULL)
+            work->storage.source_ops->failed(work->storage.source, (const char *)job->bytes);
+        break;
+    case WORK_REMOVE:
+        do_remove(work);
         break;
     case WORK_SINK:
         do_sink(work, &job->sink);

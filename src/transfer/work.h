@@ -62,11 +62,14 @@ enum work_job_kind {
     WORK_ANSWER,   /* block, bytes, length: an answer for the source */
     WORK_HASHES,   /* piece, its hashes in `bytes`: for the source */
     WORK_LIST,     /* bytes, length: of the list of files, for the source; 0: it has ended */
+    WORK_FAILED,   /* bytes, length: a path that the receiver could not finish, for the source */
+    WORK_REMOVE,   /* all else is verified: what the user wants removed at the source goes */
     WORK_SINK,     /* sink: a job for the sink, its error in `error` */
     WORK_CLOSE     /* close the storage and end */
 };
 
-/* `bytes` of EXISTING, ANSWER, HASHES and LIST come from malloc and are freed by the disk side. */
+/* `bytes` of EXISTING, ANSWER, HASHES, LIST and FAILED come from malloc and are freed by the disk
+ * side. */
 struct work_job {
     enum work_job_kind kind;
     const struct transfer_request *request; /* borrowed until the work has ended */
@@ -83,6 +86,7 @@ enum work_report_kind {
     WORK_SOURCE,      /* result: enum source_result and its item */
     WORK_SINK_SAID,   /* result: enum sink_report_kind and its fields; ANSWER's bytes and those of
                          HASHES (the piece's hashes) are from malloc */
+    WORK_NOT_REMOVED, /* path, error: stays at the source though it was to be removed */
     WORK_ANSWER_BAD,  /* error: the source refused an answer or hashes */
     WORK_CLOSED       /* the last report */
 };

@@ -89,8 +89,15 @@ static void write_head(struct pack_writer *pack, const struct entry *entry)
 static void write_tail(struct pack_writer *pack, const struct entry *entry)
 {
     struct writer *writer = &pack->writer;
-    if (entry->kind == ENTRY_LINK)
+    if (entry->kind == ENTRY_HARD_LINK)
+        write_varint(writer, entry->target_name);
+    if (entry->kind == ENTRY_LINK || entry->kind == ENTRY_HARD_LINK)
         write_sized(writer, entry->target, entry->target_size);
+    if (entry->kind == ENTRY_SPECIAL) {
+        write_u8(writer, (uint8_t)entry->special);
+        write_varint(writer, entry->device_major);
+        write_varint(writer, entry->device_minor);
+    }
     if (entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE || entry->kind == ENTRY_SAME)
         write_varint(writer, entry->size);
     if (entry->kind == ENTRY_LARGE && pack->form == PACK_DELIVERY) {
@@ -224,15 +231,41 @@ static bool read_link(struct pack_reader *pack, struct entry *entry)
     return true;
 }
 
+static bool read_special(struct reader *reader, struct entry *entry)
+{
+    uint8_t special = read_u8(reader);
+    uint64_t major = read_varint(reader), minor = read_varint(reader);
+    if (reader->failed || special < SPECIAL_PIPE || special > SPECIAL_BLOCK || major > UINT32_MAX ||
+        minor > UINT32_MAX)
+        return false;
+    entry->special = (enum special_kind)special;
+    entry->device_major = (uint32_t)major;
+    entry->device_minor = (uint32_t)minor;
+    return true;
+}
+
+/* A path like any other, but for "": the name itself. */
+static bool read_hard_link(struct pack_reader *pack, struct entry *entry)
+{
+    uint64_t name = read_varint(&pack->reader);
+    const uint8_t *target = read_sized(&pack->reader, PACK_PATH_MAX, &entry->target_size);
+    if (target == NULL || name >= pack->name_count || pack->form == PACK_OFFER ||
+        !pack_path_valid((const char *)target, entry->target_size))
+        return false;
+    entry->target_name = (uint32_t)name;
+    entry->target = (const char *)target;
+    return true;
+}
+
 static bool read_large(struct pack_reader *pack, struct entry *entry)
 {
     struct reader *reader = &pack->reader;
     entry->size = read_varint(reader);
     uint64_t blocks = pack_block_count(entry->size);
-    if (reader->failed || entry->size == 0 || blocks > BLOCK_NUMBER_LIMIT)
+    if (reader->failed || blocks > BLOCK_NUMBER_LIMIT)
         return false;
     if (pack->form == PACK_OFFER)
-        return true;
+        return entry->size > 0;
     entry->id = read_varint(reader);
     uint64_t first = read_varint(reader);
     if (reader->failed || first > BLOCK_NUMBER_LIMIT - blocks)
@@ -256,7 +289,7 @@ enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct
     memset(entry, 0, sizeof *entry);
     uint8_t first = read_u8(reader), kind = first & (uint8_t)~KIND_HAS_EXTRA;
     uint64_t name = read_varint(reader);
-    if (kind < ENTRY_DIRECTORY || kind > ENTRY_SAME)
+    if (kind < ENTRY_DIRECTORY || kind >= ENTRY_KIND_COUNT)
         return invalid(pack, error, "has an unknown kind");
     if (!read_path(pack))
         return invalid(pack, error, "has a path that is not allowed");
@@ -282,6 +315,10 @@ enum pack_result pack_next(struct pack_reader *pack, struct entry *entry, struct
         valid = read_file(pack, entry);
     else if (kind == ENTRY_LINK)
         valid = read_link(pack, entry);
+    else if (kind == ENTRY_SPECIAL)
+        valid = read_special(reader, entry);
+    else if (kind == ENTRY_HARD_LINK)
+        valid = read_hard_link(pack, entry);
     else if (kind == ENTRY_LARGE)
         valid = read_large(pack, entry);
     if (!valid)

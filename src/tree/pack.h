@@ -27,7 +27,17 @@ enum entry_kind {
     ENTRY_FILE = 2,
     ENTRY_LINK = 3,
     ENTRY_LARGE = 4,
-    ENTRY_SAME = 5 /* deliveries only: a small file whose hash at the receiver was right */
+    ENTRY_SAME = 5,      /* deliveries only: a small file whose hash at the receiver was right */
+    ENTRY_SPECIAL = 6,   /* a device, named pipe or socket */
+    ENTRY_HARD_LINK = 7, /* deliveries only: another name of a file of this transfer */
+    ENTRY_KIND_COUNT
+};
+
+enum special_kind {
+    SPECIAL_PIPE = 1,
+    SPECIAL_SOCKET = 2,
+    SPECIAL_CHARACTER = 3,
+    SPECIAL_BLOCK = 4
 };
 
 struct entry {
@@ -38,12 +48,15 @@ struct entry {
     uint32_t mode; /* 12 permission bits */
     int64_t mtime_s;
     uint32_t mtime_ns;
-    uint64_t size;        /* FILE, SAME, LARGE */
+    uint64_t size;        /* FILE, SAME, LARGE; of a LARGE in a delivery 0: not known yet */
     const uint8_t *hash;  /* FILE in a delivery: PACK_HASH_SIZE bytes */
     const uint8_t *bytes; /* FILE in a delivery: `size` of them */
-    const char *target;   /* LINK; not ended by NUL */
+    const char *target;   /* LINK, HARD_LINK: the file's path; not ended by NUL */
     size_t target_size;
-    uint64_t id; /* LARGE in a delivery */
+    uint32_t target_name; /* HARD_LINK: the file's top-level name */
+    enum special_kind special;
+    uint32_t device_major, device_minor; /* SPECIAL: of devices */
+    uint64_t id;                         /* LARGE in a delivery */
     uint32_t first_block;
     const uint8_t *extra; /* owner and extended attributes (tree/attributes.h), of any kind */
     size_t extra_size;    /* 0: none */

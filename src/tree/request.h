@@ -42,7 +42,8 @@ enum transfer_flag {
     TRANSFER_XATTRS = UINT64_C(1) << 32,
     TRANSFER_ACLS = UINT64_C(1) << 33,
     TRANSFER_SPARSE = UINT64_C(1) << 34,
-    TRANSFER_REMOVE_SOURCE = UINT64_C(1) << 35
+    TRANSFER_REMOVE_SOURCE = UINT64_C(1) << 35,
+    TRANSFER_STREAM = UINT64_C(1) << 36 /* push: one file, whose size comes at its end */
 };
 
 struct transfer_request {

@@ -99,6 +99,8 @@ static void say_losses(struct file_sink *sink)
         [LOSS_SET_ID] = "lost their set-user-id or set-group-id bit: it goes only with the owner",
         [LOSS_OWNER] = "do not have the owner or group that they should: only root may give them",
         [LOSS_EXTENDED] = "lost extended attributes, which the destination refuses",
+        [LOSS_SPECIAL] = "devices, pipes or sockets could not be made: only root may make devices",
+        [LOSS_HARD_LINK] = "became files of their own: the destination cannot link them",
         [LOSS_ACL] = "lost their access control list, which the destination refuses",
     };
     for (int i = 0; i < LOSS_KINDS; i++) {
@@ -203,7 +205,7 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
         sink_fail_protocol(sink, "other blocks came than the sender counted");
         return;
     }
-    if (sink->orphan_count > 0 || sink->large_count > 0) {
+    if (sink->orphan_count > 0 || sink->large_count > 0 || sink->stream != NULL) {
         sink_fail_protocol(sink, "the sender ended before its files were whole");
         return;
     }
@@ -213,6 +215,7 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
         sink_fail_protocol(sink, "other files came than the sender counted");
         return;
     }
+    sink_links_finish(sink);
     deletion_run(sink, job->problems);
     if (sink->has_failed)
         return;
@@ -278,12 +281,15 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
     case SINK_KEEP:
         keep_blocks(sink, job);
         break;
+    case SINK_HOLES:
+        holes_take(sink, job);
+        break;
     case SINK_FORGET:
         holding_forget(sink, job->block, job->entry);
         break;
     case SINK_END:
         sink->end = *job;
-        sink->end_waits = keep_is_pending(sink);
+        sink->end_waits = keep_is_pending(sink) || holes_are_pending(sink);
         if (!sink->end_waits)
             finish(sink, job);
         break;
@@ -296,7 +302,7 @@ static bool work_once(struct file_sink *sink)
 {
     sink->turn = !sink->turn;
     return offer_work(sink) || (sink->turn && keep_work(sink)) || holding_work(sink) ||
-           keep_work(sink);
+           keep_work(sink) || holes_work(sink);
 }
 
 static bool sink_work(void *context, const atomic_bool *stop, sink_emit *emit, void *emit_context)
@@ -310,7 +316,8 @@ static bool sink_work(void *context, const atomic_bool *stop, sink_emit *emit, v
     bool worked = work_once(sink);
     if (!worked)
         large_flush_journals(sink, true); /* nothing else to do: why wait */
-    if (worked && sink->end_waits && !sink->has_failed && !keep_is_pending(sink))
+    if (worked && sink->end_waits && !sink->has_failed && !keep_is_pending(sink) &&
+        !holes_are_pending(sink))
         finish(sink, &sink->end);
     tidy(sink);
     return worked;
@@ -332,7 +339,9 @@ static void sink_close(void *context)
     if (sink->is_open && !sink->has_ended)
         directory_finish(sink);
     directory_close(sink);
+    stream_discard(sink);
     deletion_close(sink);
+    sink_links_close(sink);
     sink_forget_directories(sink);
     place_close(&sink->place);
     owner_names_free(sink->owners);

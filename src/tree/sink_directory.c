@@ -221,7 +221,7 @@ void directory_finish(struct file_sink *sink)
 
 void directory_sync(struct file_sink *sink)
 {
-    if (sink->spool.file == NULL)
+    if (sink->spool.file == NULL && sink->links == NULL)
         return;
     int root = openat(sink->place.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct error error = {0};

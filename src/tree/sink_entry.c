@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tree/beneath.h"
@@ -28,7 +29,10 @@ static bool write_all(int fd, const uint8_t *bytes, size_t size)
 static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
                       struct error *error)
 {
-    if (!write_all(fd, entry->bytes, (size_t)entry->size))
+    bool sparse = (sink->flags & TRANSFER_SPARSE) != 0;
+    size_t size = (size_t)entry->size;
+    if (sparse ? !holes_write(fd, entry->bytes, size, 0, true) || ftruncate(fd, (off_t)size) != 0
+               : !write_all(fd, entry->bytes, size))
         return error_set_errno(error, errno, "cannot be written");
     uint8_t hash[TREE_HASH_SIZE];
     tree_hash_whole(entry->bytes, (size_t)entry->size, hash);
@@ -100,17 +104,82 @@ static bool make_link(struct file_sink *sink, const struct entry *entry, uint64_
     return true;
 }
 
-/* Small files and links: made under a temporary name, finished with their batch. */
+static mode_t special_type(enum special_kind special)
+{
+    switch (special) {
+    case SPECIAL_PIPE:
+        return S_IFIFO;
+    case SPECIAL_SOCKET:
+        return S_IFSOCK;
+    case SPECIAL_CHARACTER:
+        return S_IFCHR;
+    case SPECIAL_BLOCK:
+        break;
+    }
+    return S_IFBLK;
+}
+
+bool special_is_there(const struct stat *status, const struct entry *entry)
+{
+    mode_t type = special_type(entry->special);
+    bool device = type == S_IFCHR || type == S_IFBLK;
+    return (status->st_mode & S_IFMT) == type &&
+           (!device || status->st_rdev == makedev(entry->device_major, entry->device_minor));
+}
+
+static bool try_special(struct file_sink *sink, const struct entry *entry, const char *name,
+                        int *parent)
+{
+    mode_t mode = special_type(entry->special) | 0600;
+    dev_t device = makedev(entry->device_major, entry->device_minor);
+    size_t size = (size_t)(beneath_leaf(sink->path) - sink->path);
+    *parent = sink_parent(sink, sink->path, true);
+    if (*parent < 0)
+        return false;
+    if (mknodat(*parent, name, mode, device) == 0)
+        return true;
+    return errno == EACCES &&
+           directory_make_accessible(sink, sink->path, size > 0 ? size - 1 : 0) &&
+           mknodat(*parent, name, mode, device) == 0;
+}
+
+/* *lost: not for us to make, or not on this file system. */
+static bool make_special(struct file_sink *sink, const struct entry *entry, uint64_t temp,
+                         bool *is_new, bool *lost, struct error *error)
+{
+    char name[TEMP_NAME_SIZE];
+    int parent = -1;
+    sink_temp_name(temp, name);
+    bool made = try_special(sink, entry, name, &parent);
+    if (!made && errno == EEXIST) {
+        if (!sink_clear_temp(sink, parent, sink->path, temp, error))
+            return false;
+        made = try_special(sink, entry, name, &parent);
+    }
+    *lost = !made && parent >= 0 && sink_cannot_hold(errno);
+    if (!made)
+        return error_set_errno(error, errno, "cannot be made");
+    if (!sink_way_is_free(sink, entry, parent, is_new, error)) {
+        unlinkat(parent, name, 0);
+        return false;
+    }
+    struct facts facts = facts_of(entry);
+    facts_set_named(sink, parent, name, &facts, false);
+    return true;
+}
+
+/* Small files, links and specials: made under a temporary name, finished with their batch. */
 static void deliver_small(struct file_sink *sink, const struct entry *entry)
 {
-    bool is_link = entry->kind == ENTRY_LINK;
+    bool is_link = entry->kind != ENTRY_FILE; /* or a special: nothing to sync, no hash */
     uint64_t temp = sink_temp_of(sink, sink->path);
     struct error error = {0};
     bool is_new = false, lost = false;
-    bool made = is_link ? make_link(sink, entry, temp, &is_new, &lost, &error)
-                        : small_file(sink, entry, temp, &is_new, &error);
+    bool made = entry->kind == ENTRY_LINK ? make_link(sink, entry, temp, &is_new, &lost, &error)
+                : is_link                 ? make_special(sink, entry, temp, &is_new, &lost, &error)
+                                          : small_file(sink, entry, temp, &is_new, &error);
     if (lost)
-        sink_lost(sink, LOSS_LINK);
+        sink_lost(sink, entry->kind == ENTRY_LINK ? LOSS_LINK : LOSS_SPECIAL);
     else if (!made)
         sink_file_failed(sink, sink->path, !is_link, &error);
     if (!made)
@@ -164,6 +233,8 @@ static void deliver(struct file_sink *sink, const struct entry *entry)
         large_entry(sink, entry);
     else if (entry->kind == ENTRY_SAME)
         deliver_same(sink, entry);
+    else if (entry->kind == ENTRY_HARD_LINK)
+        sink_links_entry(sink, entry);
     else
         deliver_small(sink, entry);
 }

@@ -12,6 +12,9 @@
  *   sink_large.c      large files from their content blocks
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
+ *   sink_holes.c      blocks and pages of zeros
+ *   sink_stream.c     a file whose size comes at its end
+ *   sink_links.c      further names of files, at the end
  *   sink_delete.c     what did not come, at the end
  */
 #ifndef PETREL_TREE_SINK_INTERNAL_H
@@ -138,6 +141,11 @@ struct asked {
     uint8_t bytes[];
 };
 
+/* Blocks that are zeros. */
+struct hole_range {
+    uint32_t first, count;
+};
+
 struct large_file {
     uint64_t id, size, temp;
     uint64_t key; /* sink_large_temp_of its path: temp, unless somebody else writes under that */
@@ -146,10 +154,12 @@ struct large_file {
     struct facts facts;
     uint8_t *extra; /* what facts.extra borrows */
     int fd;         /* -1 while closed */
-    bool made, reserved, direct, is_new;
+    bool made, reserved, direct, sparse, is_new;
     ino_t inode;
     uint64_t used;
     struct tree_hash *hash;
+    struct hole_range *holes; /* told of, from hole_at on not hashed yet */
+    size_t hole_at, hole_count;
     bool has_result;
     uint8_t result[TREE_HASH_SIZE]; /* what the sender says */
     struct journal *journal;        /* NULL: none */
@@ -187,6 +197,8 @@ enum loss {
     LOSS_SET_GROUP,
     LOSS_OWNER, /* from here on: asked for by an option of their own */
     LOSS_EXTENDED,
+    LOSS_SPECIAL,
+    LOSS_HARD_LINK,
     LOSS_ACL,
     LOSS_KINDS
 };
@@ -223,6 +235,9 @@ struct file_sink {
     struct range_set dead;
     struct spool spool;
     struct deletion deletion;
+    struct stream *stream; /* of unknown size, NULL */
+    bool streamed;         /* there was one */
+    FILE *links;           /* -H: further names to make, NULL */
     uint64_t blocks, files_done, files_skipped, files_failed, failures;
     uint64_t losses[LOSS_KINDS];
     const atomic_bool *stop; /* of the job in progress */
@@ -257,6 +272,10 @@ void place_close(struct place *place);
 /* sink_path.c */
 /* Sets sink->path for an entry. False (protocol error, said) when it may not be there. */
 bool sink_set_path(struct file_sink *sink, const struct entry *entry);
+/* Where the file is that an entry of kind HARD_LINK is another name of. False (said) when it may
+ * not be there. */
+bool sink_target_path(struct file_sink *sink, const struct entry *entry,
+                      char target[SINK_PATH_MAX + 2]);
 /* An open directory below root, borrowed until the next but DIRECTORIES_OPEN call; -1 with errno.
  */
 int sink_directory(struct file_sink *sink, const char *path, size_t size, bool make);
@@ -360,6 +379,8 @@ void half_end(struct file_sink *sink, struct large_file *file, bool keep);
 
 /* sink_large.c */
 void large_entry(struct file_sink *sink, const struct entry *entry);
+/* Content in those blocks that came before its entry. */
+void large_adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count);
 void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length);
 void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash);
 void large_withdraw(struct file_sink *sink, uint64_t id, const struct error *error);
@@ -369,6 +390,7 @@ bool large_open(struct file_sink *sink, struct large_file *file, struct error *e
 /* Writes a block of it, and takes what is there now as block `index` with that hash. */
 bool large_put(struct large_file *file, uint32_t index, const uint8_t *bytes, uint32_t length,
                const uint8_t hash[TREE_HASH_SIZE], struct error *error);
+bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset);
 bool large_has(struct large_file *file, uint32_t index, const uint8_t hash[TREE_HASH_SIZE],
                struct error *error);
 void large_finish_if_whole(struct file_sink *sink, struct large_file *file);
@@ -384,6 +406,8 @@ bool large_is_writing(const struct file_sink *sink, const char *path);
 void large_discard_all(struct file_sink *sink);
 
 /* sink_entry.c: a regular file at `leaf` with that size and time. */
+/* The same special, by type and number. */
+bool special_is_there(const struct stat *status, const struct entry *entry);
 bool entry_is_there(const struct stat *status, const struct entry *entry);
 
 /* sink_batch.c */
@@ -396,6 +420,28 @@ void batch_discard(struct file_sink *sink);
 /* Renames a synced temporary file to its final name; one that `is_new` replaces nothing. */
 bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
                   struct error *error);
+
+/* sink_holes.c */
+void holes_take(struct file_sink *sink, const struct sink_job *job);
+/* Hashes some of what was told. False when nothing is left. */
+bool holes_work(struct file_sink *sink);
+bool holes_are_pending(const struct file_sink *sink);
+/* Writes what is not zeros. `is_fresh`: nothing was ever written there. */
+bool holes_write(int fd, const uint8_t *bytes, size_t size, uint64_t offset, bool is_fresh);
+
+/* sink_stream.c */
+void stream_entry(struct file_sink *sink, const struct entry *entry);
+bool stream_has(const struct file_sink *sink, uint32_t block);
+void stream_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length);
+/* False when it is no stream's. */
+bool stream_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash);
+bool stream_withdraw(struct file_sink *sink, uint64_t id, const struct error *error);
+void stream_discard(struct file_sink *sink);
+
+/* sink_links.c */
+void sink_links_entry(struct file_sink *sink, const struct entry *entry);
+void sink_links_finish(struct file_sink *sink);
+void sink_links_close(struct file_sink *sink);
 
 /* sink_delete.c */
 bool deletion_open(struct file_sink *sink, const struct transfer_request *request,

@@ -100,6 +100,7 @@ static void free_file(struct file_sink *sink, struct large_file *file)
     tree_hash_free(file->hash);
     free(file->path);
     free(file->extra);
+    free(file->holes);
     free(file);
 }
 
@@ -204,7 +205,7 @@ static bool check_opened(struct large_file *file, int fd, struct error *error)
         return error_set(error, ERROR_IO, "its temporary file was replaced by another");
     if ((uint64_t)status.st_size > file->size && ftruncate(fd, (off_t)file->size) != 0)
         return error_set_errno(error, errno, "its temporary file cannot be shortened");
-    if (!file->reserved && !reserve(fd, file->size, error))
+    if (!file->reserved && !file->sparse && !reserve(fd, file->size, error))
         return false;
     file->reserved = true;
     file->inode = status.st_ino;
@@ -218,7 +219,8 @@ bool large_open(struct file_sink *sink, struct large_file *file, struct error *e
         return true;
     if (sink->large_open >= LARGE_OPEN)
         close_oldest(sink);
-    file->direct = file->size >= DIRECT_MIN;
+    file->sparse = (sink->flags & TRANSFER_SPARSE) != 0;
+    file->direct = file->size >= DIRECT_MIN && !file->sparse;
     int fd = open_with(sink, file, O_RDWR, error);
     if (fd < 0) {
         error_set_errno(error, errno, "its temporary file cannot be opened");
@@ -278,7 +280,7 @@ static struct large_file *new_file(struct file_sink *sink, const struct entry *e
 }
 
 /* Content that came before its entry. */
-static void adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count)
+void large_adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count)
 {
     size_t kept = 0, total = sink->orphan_count;
     struct orphan *mine = NULL;
@@ -321,6 +323,10 @@ static bool may_be_there(struct file_sink *sink, const struct entry *entry, bool
 
 void large_entry(struct file_sink *sink, const struct entry *entry)
 {
+    if (entry->size == 0) {
+        stream_entry(sink, entry);
+        return;
+    }
     if (sink->large_count >= LARGE_LIMIT || !range_is_free(sink, entry) ||
         large_find(sink, entry->id) != NULL) {
         sink_fail_protocol(sink, "a large file takes an id or blocks that another has");
@@ -343,7 +349,7 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
             facts_mode(sink, entry->mode, sink->old.st_mode != 0 ? &sink->old : NULL);
         holding_join(sink, file);
     }
-    adopt_orphans(sink, first, count);
+    large_adopt_orphans(sink, first, count);
 }
 
 /* ---- content ---- */
@@ -363,9 +369,10 @@ static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
 }
 
 /* Whole aligned blocks go around the page cache; the last, shorter one cannot. */
-static bool write_block(struct large_file *file, const uint8_t *bytes, uint32_t length,
-                        uint64_t offset)
+bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset)
 {
+    if (file->sparse)
+        return holes_write(file->fd, bytes, length, offset, false);
     bool aligned = length % DIRECT_ALIGNMENT == 0 && (uintptr_t)bytes % DIRECT_ALIGNMENT == 0;
     if (!file->direct)
         return write_at(file->fd, bytes, length, offset);
@@ -413,13 +420,20 @@ static void wait_in_batch(struct file_sink *sink, const struct large_file *file)
     batch_add(sink, &waiting);
 }
 
+/* What ends in a hole was not written to its end. */
+static bool set_size(struct large_file *file, struct error *error)
+{
+    return !file->sparse || ftruncate(file->fd, (off_t)file->size) == 0 ||
+           error_set_errno(error, errno, "cannot be given its size");
+}
+
 /* When everything is there: compares, sets what belongs to it, and lets it appear. */
 void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
 {
     if (keep_finish_same(sink, file) || file->seen < file->count || !file->has_result)
         return;
     struct error error = {0};
-    bool done = verify(file, &error) && large_open(sink, file, &error) &&
+    bool done = verify(file, &error) && large_open(sink, file, &error) && set_size(file, &error) &&
                 facts_set(sink, file->fd, &file->facts, &error);
     bool waits = done && file->size <= BATCH_FILE_MAX && file->journal == NULL;
     if (waits)
@@ -460,7 +474,7 @@ bool large_has(struct large_file *file, uint32_t index, const uint8_t hash[TREE_
 bool large_put(struct large_file *file, uint32_t index, const uint8_t *bytes, uint32_t length,
                const uint8_t hash[TREE_HASH_SIZE], struct error *error)
 {
-    if (!write_block(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
+    if (!large_write(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
         return error_set_errno(error, errno, "cannot be written");
     return large_has(file, index, hash, error);
 }
@@ -482,7 +496,7 @@ static bool take_content(struct file_sink *sink, struct large_file *file, uint32
     uint8_t hash[TREE_HASH_SIZE];
     if (!large_open(sink, file, error))
         return false;
-    if (!write_block(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
+    if (!large_write(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
         return error_set_errno(error, errno, "cannot be written");
     large_hash(file->size, index, bytes, length, hash);
     return large_has(file, index, hash, error);
@@ -491,6 +505,10 @@ static bool take_content(struct file_sink *sink, struct large_file *file, uint32
 void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
 {
     struct large_file *file = find_by_block(sink, block);
+    if (file == NULL && stream_has(sink, block)) {
+        stream_block(sink, block, bytes, length);
+        return;
+    }
     if (file == NULL && range_set_contains(&sink->dead, block, (uint64_t)block + 1)) {
         range_set_remove(&sink->dead, block, (uint64_t)block + 1);
         sink_give_back(sink, bytes);
@@ -521,7 +539,7 @@ void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_
 void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const uint8_t *hash)
 {
     struct large_file *file = large_find(sink, id);
-    if (file == NULL) /* given up already, and said so */
+    if (stream_complete(sink, id, size, hash) || file == NULL) /* given up already, and said so */
         return;
     if (size != file->size || file->has_result) {
         sink_fail_protocol(sink, "a large file's end contradicts its entry");
@@ -535,7 +553,7 @@ void large_complete(struct file_sink *sink, uint64_t id, uint64_t size, const ui
 void large_withdraw(struct file_sink *sink, uint64_t id, const struct error *error)
 {
     struct large_file *file = large_find(sink, id);
-    if (file != NULL)
+    if (!stream_withdraw(sink, id, error) && file != NULL)
         give_up(sink, file, true, error);
 }
 

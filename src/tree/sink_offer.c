@@ -41,6 +41,15 @@ static bool is_same_link(struct file_sink *sink, const struct entry *entry)
     return true;
 }
 
+static bool is_same_special(struct file_sink *sink, const struct entry *entry)
+{
+    struct stat status;
+    int parent = sink_parent(sink, sink->path, false);
+    return parent >= 0 &&
+           fstatat(parent, beneath_leaf(sink->path), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+           special_is_there(&status, entry);
+}
+
 /* By rsync's rule: same size, same time. */
 static bool is_same(struct file_sink *sink, const struct entry *entry)
 {
@@ -181,6 +190,8 @@ static enum answer_verdict answer(struct file_sink *sink, struct asked *asked,
     }
     if (entry->kind == ENTRY_LINK)
         return is_same_link(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
+    if (entry->kind == ENTRY_SPECIAL)
+        return is_same_special(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
     if (is_file && (sink->flags & TRANSFER_DRY_RUN) != 0)
         sink_file_done(sink, sink->path, entry->size, no_hash);
     return compare(sink, asked, entry);

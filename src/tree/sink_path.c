@@ -52,9 +52,18 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
     bool is_directory = entry->kind == ENTRY_DIRECTORY;
     struct error error = {0};
     if (place->is_directory[entry->name] ? is_root && !is_directory
-                                         : !is_root || is_directory || entry->kind == ENTRY_LINK) {
+                                         : !is_root || is_directory || entry->kind == ENTRY_LINK ||
+                                               entry->kind == ENTRY_SPECIAL) {
         error_set(&error, ERROR_REFUSED,
                   "the peer sent something else under a name than it had announced");
+        return sink_fail(sink, &error);
+    }
+    if ((entry->kind == ENTRY_SPECIAL && (sink->flags & TRANSFER_SPECIALS) == 0) ||
+        (entry->kind == ENTRY_HARD_LINK && (sink->flags & TRANSFER_HARD_LINKS) == 0)) {
+        error_set(&error, ERROR_REFUSED,
+                  entry->kind == ENTRY_SPECIAL
+                      ? "the peer sent a device, pipe or socket, which was not asked for"
+                      : "the peer sent a hard link, which was not asked for");
         return sink_fail(sink, &error);
     }
     const char *prefix = place->prefixes[entry->name];
@@ -81,6 +90,23 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
               display_name(shown, sizeof shown, asked),
               listed ? "the filter excludes" : "--files-from does not name");
     return sink_fail(sink, &error);
+}
+
+bool sink_target_path(struct file_sink *sink, const struct entry *entry,
+                      char target[SINK_PATH_MAX + 2])
+{
+    char path[SINK_PATH_MAX + 2], below[PACK_PATH_MAX + 1];
+    memcpy(below, entry->target, entry->target_size);
+    below[entry->target_size] = '\0';
+    struct entry file = {.kind = ENTRY_FILE,
+                         .name = entry->target_name,
+                         .path = below,
+                         .path_size = entry->target_size};
+    strcpy(path, sink->path);
+    bool good = sink_set_path(sink, &file);
+    strcpy(target, sink->path);
+    strcpy(sink->path, path);
+    return good;
 }
 
 /* ---- open directories ---- */

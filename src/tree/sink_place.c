@@ -135,6 +135,10 @@ static bool find_root(struct place *place, const struct transfer_request *reques
     if (!exists && errno != ENOENT)
         return error_set_errno(error, errno, "cannot reach %s",
                                display_name(shown, sizeof shown, path));
+    if (exists && S_ISDIR(status.st_mode) && (request->flags & TRANSFER_STREAM) != 0)
+        return error_set(error, ERROR_EXISTS,
+                         "%s is a directory; name the file that standard input becomes",
+                         display_name(shown, sizeof shown, path));
     if (exists && S_ISDIR(status.st_mode)) {
         place->root = open_directory(path);
         return place->root >= 0 || error_set_errno(error, errno, "cannot open the directory %s",

@@ -98,6 +98,7 @@ static bool build_delivery(struct file_source *source, uint8_t *buffer, struct s
         return error_set(&source->fatal, ERROR_USAGE, "a transfer holds at most 2^48 bytes");
     uint32_t block = source->next_block++;
     uint64_t until = source_clock_ns() + WALK_SLICE_NS;
+    struct entry link;
     pack_start(&source->pack, buffer, BLOCK_SIZE, PACK_DELIVERY);
     while (source->fatal.kind == ERROR_NONE && source->large_count < LARGE_QUEUE) {
         if (offer_next_item(source)) {
@@ -110,6 +111,17 @@ static bool build_delivery(struct file_source *source, uint8_t *buffer, struct s
                 source->deliveries.held = true;
                 break;
             }
+        } else if (links_next_file(source, false)) {
+            if (source_put(source, block, &source->link_item) == PUT_FULL)
+                break;
+            links_taken(source);
+        } else if (links_next_link(source, &link)) {
+            uint64_t device, inode;
+            if (!pack_add(&source->pack, &link))
+                break;
+            links_identity(source, &device, &inode);
+            sent_add_link(source, &link, device, inode);
+            links_taken(source);
         } else {
             break;
         }
@@ -244,6 +256,17 @@ static bool source_list(void *context, const uint8_t *bytes, size_t size, struct
     return file_list_append(source->list, bytes, size, error);
 }
 
+static void source_failed(void *context, const char *path)
+{
+    sent_failed(context, path);
+}
+
+static bool source_remove(void *context, source_removal *removal, void *removal_context,
+                          struct error *error)
+{
+    return sent_remove(context, removal, removal_context, error);
+}
+
 static void source_set_existing(void *context, const uint8_t *bitmap, size_t size)
 {
     struct file_source *source = context;
@@ -273,6 +296,8 @@ static void source_close(void *context)
     free(source->said_path);
     free(source->exists);
     filter_release(&source->filter);
+    links_close(source);
+    sent_close(source);
     extra_close(source);
     if (source->owns_list)
         file_list_free(source->list);
@@ -285,6 +310,8 @@ const struct source_ops file_source_ops = {
     .answer = source_answer,
     .hashes = source_hashes,
     .list = source_list,
+    .failed = source_failed,
+    .remove = source_remove,
     .set_existing = source_set_existing,
     .names = source_names,
     .close = source_close,
@@ -337,7 +364,8 @@ static struct file_source *source_new(struct operands *operands,
     source->answered_root = -1;
     source->list_trees = (request->flags & TRANSFER_LIST_TREES) != 0;
     source->flags = request->flags;
-    if (!extra_open(source, error) || !filter_copy(&source->filter, &request->filter, error)) {
+    if (!extra_open(source, error) || !sent_open(source, error) ||
+        !filter_copy(&source->filter, &request->filter, error)) {
         source_close(source);
         return NULL;
     }

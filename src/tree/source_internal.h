@@ -6,6 +6,8 @@
  *   source_offer.c  offers, their answers, and items from what was answered "send"
  *   source_put.c    an item into a packed block; queueing of large files
  *   source_extra.c  owners and extended attributes
+ *   source_links.c  further names of files (-H)
+ *   source_sent.c   what is to be removed once it has arrived
  *   source_large.c  content of large files
  *   source_have.c   what the receiver has of them: hashes that came, compared as the file is read
  */
@@ -78,8 +80,10 @@ struct large {
     uint32_t entry_block;
     struct stat before;
     struct tree_hash *hash;
-    struct have *have; /* NULL: nothing is told of it (any more) */
-    char *path;        /* for people */
+    uint32_t hole_first, hole_count; /* zeros before `next` that were not told of yet */
+    off_t hole_from, data_from;      /* nothing is stored from here to there */
+    struct have *have;               /* NULL: nothing is told of it (any more) */
+    char *path;                      /* for people */
 };
 
 struct offer {
@@ -120,6 +124,10 @@ struct file_source {
     struct item answered_item;
     int answered_root; /* the operand last opened for answered entries, -1 */
     size_t answered_operand;
+
+    struct sent *sent;   /* --remove-source-files, NULL without */
+    struct links *links; /* NULL: none was met */
+    struct item link_item;
 
     struct large large[LARGE_QUEUE]; /* entries are out, content follows; in the order of entries */
     size_t large_count;
@@ -176,6 +184,8 @@ bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *byt
 bool offer_is_to_come(const struct file_source *source, uint32_t block, uint32_t entry);
 /* The next item to deliver of what was answered; false when there is none now. */
 bool offer_next_item(struct file_source *source);
+/* Makes sure that source->answered_root is that operand's directory. */
+bool offer_open_root(struct file_source *source, size_t operand);
 void offer_close(struct file_source *source);
 
 /* source_put.c */
@@ -183,8 +193,38 @@ enum put { PUT_DONE, PUT_FULL }; /* DONE: added, or reported as a problem */
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item);
 /* The entry alone, into an offer. */
 enum put source_offer(struct file_source *source, const struct item *item);
+/* A device, pipe or socket. */
+bool source_is_special(const struct stat *status);
 /* Same size and time, to the nanosecond. */
 bool source_is_unchanged(const struct stat *before, const struct stat *after);
+
+/* source_links.c */
+/* Whether a file that was met has to wait, since it may have other names. */
+bool links_concern(const struct file_source *source, const struct stat *status);
+void links_add(struct file_source *source, const struct item *item);
+/* Whether there is, or may still be, something to send here. */
+bool links_remain(const struct file_source *source);
+/* The next file to offer, or to deliver at once, in source->link_item; false when there is none
+ * now. links_taken tells that it, or the link below, was packed. */
+bool links_next_file(struct file_source *source, bool offered);
+/* The next link to deliver; its pointers live until links_taken. */
+bool links_next_link(struct file_source *source, struct entry *entry);
+void links_taken(struct file_source *source);
+/* The device and inode of the link in hand. */
+void links_identity(const struct file_source *source, uint64_t *device, uint64_t *inode);
+void links_close(struct file_source *source);
+
+/* source_sent.c */
+bool sent_open(struct file_source *source, struct error *error);
+void sent_close(struct file_source *source);
+/* What was packed; what was answered "skip"; a hard link that was packed. */
+void sent_add(struct file_source *source, const struct item *item);
+void sent_add_skipped(struct file_source *source, const struct entry *entry);
+void sent_add_link(struct file_source *source, const struct entry *entry, uint64_t device,
+                   uint64_t inode);
+void sent_failed(struct file_source *source, const char *path);
+bool sent_remove(struct file_source *source, source_removal *removal, void *context,
+                 struct error *error);
 
 /* source_extra.c */
 bool extra_open(struct file_source *source, struct error *error);

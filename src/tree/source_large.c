@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tree/source_internal.h"
+#include "tree/zero_block.h"
 
 void large_close(struct file_source *source, struct large *large)
 {
@@ -100,6 +101,69 @@ static bool read_block(int fd, uint8_t *buffer, size_t length, uint64_t offset, 
     return true;
 }
 
+/* ---- holes ---- */
+
+#define HOLES_TOLD 1024u /* blocks in one message */
+#define HOLES_AT_ONCE 64u
+
+/* Whether nothing is stored in the block. */
+static bool is_hole(struct large *large, off_t offset, off_t length)
+{
+    if (offset < large->hole_from || offset + length > large->data_from) {
+        off_t data = lseek(large->fd, offset, SEEK_DATA);
+        if (data < 0 && errno != ENXIO)
+            return false; /* the file system does not tell */
+        large->hole_from = offset;
+        large->data_from = data < 0 ? large->before.st_size : data;
+    }
+    return offset + length <= large->data_from;
+}
+
+static enum source_result tell_holes(struct large *large, struct source_item *out)
+{
+    out->first = large->hole_first;
+    out->count = large->hole_count;
+    large->hole_count = 0;
+    describe(large, out);
+    return SOURCE_HOLES;
+}
+
+static bool add_zeros(struct large *large, size_t length)
+{
+    uint8_t hash[TREE_HASH_SIZE];
+    if (large->count == 1)
+        tree_hash_whole(zero_block(), length, hash);
+    else
+        tree_hash_block(zero_block(), length, large->next, hash);
+    if (!tree_hash_add(large->hash, large->next, hash))
+        return false;
+    if (large->hole_count++ == 0)
+        large->hole_first = large->next;
+    large->next++;
+    return true;
+}
+
+/* Passes over holes, which are hashed but neither read nor sent. False: there is none here. */
+static bool pass_holes(struct file_source *source, struct large *large)
+{
+    bool passed = false;
+    if ((source->flags & TRANSFER_SPARSE) == 0 || large->have != NULL || large->hash == NULL)
+        return false;
+    for (uint32_t i = 0; i < HOLES_AT_ONCE && large->hole_count < HOLES_TOLD; i++) {
+        uint64_t offset = (uint64_t)large->next * BLOCK_SIZE;
+        if (large->next == large->count)
+            break;
+        uint64_t left = (uint64_t)large->before.st_size - offset;
+        size_t length = left < BLOCK_SIZE ? (size_t)left : BLOCK_SIZE;
+        if (!is_hole(large, (off_t)offset, (off_t)length) || !add_zeros(large, length))
+            break;
+        passed = true;
+    }
+    return passed;
+}
+
+/* ---- content ---- */
+
 enum source_result large_next(struct file_source *source, size_t place, uint8_t *buffer,
                               struct source_item *out)
 {
@@ -109,6 +173,11 @@ enum source_result large_next(struct file_source *source, size_t place, uint8_t 
         describe(large, out);
         return SOURCE_KEEP;
     }
+    bool passed = pass_holes(source, large);
+    if (large->hole_count == HOLES_TOLD || (large->hole_count > 0 && !passed))
+        return tell_holes(large, out);
+    if (passed)
+        return SOURCE_AGAIN;
     if (large->next == large->count)
         return complete(source, place, out);
     uint32_t index = large->next;

@@ -138,11 +138,6 @@ static int open_parent(struct file_source *source, struct list_walk *list, size_
     return list->parent;
 }
 
-static bool is_special(const struct stat *status)
-{
-    return !S_ISREG(status->st_mode) && !S_ISLNK(status->st_mode) && !S_ISDIR(status->st_mode);
-}
-
 /* Looks at path[0..size), which is the whole path or a directory above. */
 static bool look(struct file_source *source, struct walk *walk, size_t size)
 {
@@ -162,7 +157,7 @@ static bool look(struct file_source *source, struct walk *walk, size_t size)
         return fail(source, walk, errno, "cannot be read");
     if (!whole && !S_ISDIR(item->status.st_mode))
         return fail(source, walk, ENOTDIR, "is not copied, nor what is listed below it");
-    if (is_special(&item->status))
+    if (source_is_special(&item->status) && (source->flags & TRANSFER_SPECIALS) == 0)
         return fail(source, walk, EINVAL, "is neither a file, a directory nor a link");
     return !whole ||
            filter_admits(&source->filter, item->path, size, S_ISDIR(item->status.st_mode));
@@ -182,6 +177,8 @@ static bool enter_tree(struct file_source *source, struct walk *walk)
     }
     strcpy(list->tree, list->path);
     list->in_tree = list->has_tree = true;
+    if ((source->flags & TRANSFER_SPECIALS) != 0)
+        scan_set_specials(walk->scan);
     if (scan_set_filter(walk->scan, &source->filter, FILTER_SENDER, list->tree))
         return true;
     return fail(source, walk, ENOMEM, "cannot be gone through");

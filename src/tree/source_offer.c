@@ -11,8 +11,8 @@
 
 bool offer_is_possible(const struct file_source *source)
 {
-    return !source->offers.ended && source->unanswered_bytes + ROOM_MIN <= OFFER_LIMIT &&
-           !source_problems_full(source);
+    return (!source->offers.ended || links_remain(source)) &&
+           source->unanswered_bytes + ROOM_MIN <= OFFER_LIMIT && !source_problems_full(source);
 }
 
 static bool keep_offer(struct file_source *source, uint32_t block, const uint8_t *bytes)
@@ -50,6 +50,9 @@ bool offer_build(struct file_source *source, uint8_t *buffer, struct source_item
         if (source_clock_ns() >= until)
             break;
     }
+    while (source->pack.count < OFFER_ENTRIES && links_next_file(source, true) &&
+           source_offer(source, &source->link_item) == PUT_DONE)
+        links_taken(source);
     if (source->pack.count == 0)
         return false;
     uint32_t block = source->next_block;
@@ -85,6 +88,8 @@ static void count_answer(struct file_source *source, const struct offer *offer)
         bool is_file = entry.kind == ENTRY_FILE || entry.kind == ENTRY_LARGE;
         if (is_file && (source->dry_run || offer->answer[i] == ANSWER_SKIP))
             source->files++;
+        if (offer->answer[i] == ANSWER_SKIP)
+            sent_add_skipped(source, &entry);
     }
     free(reader);
 }
@@ -161,7 +166,7 @@ bool offer_is_to_come(const struct file_source *source, uint32_t block, uint32_t
             source->answered_item.entry == entry);
 }
 
-static bool open_root(struct file_source *source, size_t operand)
+bool offer_open_root(struct file_source *source, size_t operand)
 {
     if (source->answered_root >= 0 && source->answered_operand == operand)
         return true;
@@ -188,7 +193,7 @@ static bool look_again(struct file_source *source, const struct entry *entry,
         item->directory = AT_FDCWD;
         item->leaf = source->operands.paths[entry->name];
     } else {
-        found = open_root(source, entry->name);
+        found = offer_open_root(source, entry->name);
         item->directory = source->answered_root;
         item->leaf = entry->path_size == 0 ? "." : entry->path;
     }
@@ -198,8 +203,7 @@ static bool look_again(struct file_source *source, const struct entry *entry,
     if (!found)
         error_set_errno(&error, errno, "vanished before it was sent");
     else if (S_ISDIR(item->status.st_mode) != (entry->kind == ENTRY_DIRECTORY) ||
-             !(S_ISDIR(item->status.st_mode) || S_ISREG(item->status.st_mode) ||
-               S_ISLNK(item->status.st_mode)))
+             (entry->kind == ENTRY_SPECIAL) != source_is_special(&item->status))
         error_set(&error, ERROR_CHANGED, "became something else before it was sent");
     else
         return true;

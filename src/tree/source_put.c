@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tree/source_internal.h"
@@ -13,6 +14,11 @@ bool source_is_unchanged(const struct stat *before, const struct stat *after)
 {
     return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
            before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
+}
+
+bool source_is_special(const struct stat *status)
+{
+    return !S_ISREG(status->st_mode) && !S_ISLNK(status->st_mode) && !S_ISDIR(status->st_mode);
 }
 
 static void fill_entry(struct file_source *source, const struct item *item,
@@ -28,6 +34,15 @@ static void fill_entry(struct file_source *source, const struct item *item,
         entry->kind = ENTRY_DIRECTORY;
     } else if (S_ISLNK(status->st_mode)) {
         entry->kind = ENTRY_LINK;
+    } else if (source_is_special(status)) {
+        entry->kind = ENTRY_SPECIAL;
+        entry->special = S_ISFIFO(status->st_mode)   ? SPECIAL_PIPE
+                         : S_ISSOCK(status->st_mode) ? SPECIAL_SOCKET
+                         : S_ISCHR(status->st_mode)  ? SPECIAL_CHARACTER
+                                                     : SPECIAL_BLOCK;
+        bool device = S_ISCHR(status->st_mode) || S_ISBLK(status->st_mode);
+        entry->device_major = device ? major(status->st_rdev) : 0;
+        entry->device_minor = device ? minor(status->st_rdev) : 0;
     } else {
         entry->size = (uint64_t)status->st_size;
         entry->kind = entry->size <= PACK_FILE_MAX ? ENTRY_FILE : ENTRY_LARGE;
@@ -202,8 +217,11 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item)
 {
     size_t large_before = source->large_count;
+    uint32_t count_before = source->pack.count;
     enum put result =
         S_ISREG(item->status.st_mode) ? put_file(source, block, item) : source_offer(source, item);
+    if (result == PUT_DONE && source->pack.count > count_before)
+        sent_add(source, item);
     if (item->has_offer && result == PUT_DONE && source->large_count == large_before)
         have_forget(source, item->offer, item->entry);
     return result;

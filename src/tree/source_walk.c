@@ -72,6 +72,8 @@ static void open_directory(struct file_source *source, struct walk *walk)
         walk->scan = scan_new(root, source->follow_links);
     if (root >= 0 && walk->scan == NULL)
         close(root);
+    if (walk->scan != NULL && (source->flags & TRANSFER_SPECIALS) != 0)
+        scan_set_specials(walk->scan);
     if (walk->scan != NULL && scan_set_filter(walk->scan, &source->filter, FILTER_SENDER,
                                               source->operands.names.names[walk->operand]))
         return;
@@ -131,6 +133,11 @@ bool walk_next(struct file_source *source, struct walk *walk)
             open_directory(source, walk);
         else
             found = take_file(source, walk);
+        if (found && links_concern(source, &walk->item.status)) {
+            if (walk != &source->counting)
+                links_add(source, &walk->item);
+            found = false;
+        }
         if (!found)
             continue;
         if (S_ISREG(walk->item.status.st_mode)) {
@@ -160,7 +167,8 @@ void source_count_ahead(struct file_source *source, uint64_t slice_ns)
     uint64_t bytes = source->deliveries.bytes + source->offers.bytes;
     source->total_files = files > counting->files ? files : counting->files;
     source->total_bytes = bytes > counting->bytes ? bytes : counting->bytes;
-    if (counting->ended || (source->deliveries.ended && source->offers.ended)) {
+    if ((counting->ended || (source->deliveries.ended && source->offers.ended)) &&
+        !links_remain(source)) {
         source->totals_final = true;
         walk_close(counting);
     }

@@ -41,6 +41,7 @@ enum source_result {
     SOURCE_LOST,     /* the same: something that was asked for could not be sent */
     SOURCE_KEEP,     /* of item.file_id's blocks item.first to first + count those of item.kept are
                         the same here and are not sent: the sink uses what it has */
+    SOURCE_HOLES,    /* blocks item.first to first + count of item.file_id are zeros, not sent */
     SOURCE_FORGET,   /* the hashes of entry item.entry of offer item.block are not wanted (any more)
                       */
     SOURCE_AGAIN,    /* something was done that nobody needs to hear of: call again */
@@ -56,7 +57,7 @@ struct source_item {
     uint64_t file_id;
     uint8_t hash[32];
     uint64_t size;
-    uint32_t entry, first, count; /* FORGET: entry. KEEP: first, count */
+    uint32_t entry, first, count; /* FORGET: entry. KEEP, HOLES: first, count */
     uint64_t kept;                /* KEEP: bit i is block first + i */
     /* END: the blocks given, and the regular files among them and the offers: delivered, answered
      * "skip" or withdrawn. */
@@ -74,6 +75,8 @@ struct source_item {
     bool totals_final;
 };
 
+typedef void source_removal(void *context, const char *path, const struct error *error);
+
 struct source_ops {
     /* Does one piece of work. `buffer` holds BLOCK_SIZE bytes and is left unused by all results
      * but SOURCE_BLOCK. */
@@ -88,6 +91,11 @@ struct source_ops {
     /* Pull with TRANSFER_FILES_FROM: the next bytes of the list; size 0 ends it, and until then
      * next() waits. May be NULL in a source of tests. */
     bool (*list)(void *source, const uint8_t *bytes, size_t size, struct error *error);
+    /* --remove-source-files: the receiver could not finish that file; and at the end, all others
+     * are verified and are removed, `removal` says of each that cannot be why. False: error. May be
+     * NULL in a source of tests. */
+    void (*failed)(void *source, const char *path);
+    bool (*remove)(void *source, source_removal *removal, void *context, struct error *error);
     /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
      * before the first next(). */
     void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);
@@ -116,6 +124,7 @@ enum sink_job_kind {
     SINK_KEEP,     /* file_id, block: the first index, length: how many, kept: those of them that
                       will not come, for what the sink told of them is right. In the order of the
                       pieces, never before the file's entry */
+    SINK_HOLES,    /* file_id, block: the first index, length: how many: zeros that do not come */
     SINK_FORGET,   /* block, entry: the hashes of that entry of that offer are not wanted */
     SINK_END       /* no more blocks; finish directories, sync, count */
 };

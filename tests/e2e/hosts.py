@@ -187,10 +187,11 @@ class Case(unittest.TestCase):
         if words and words[0] in ("copy", "install", "uninstall"):
             first, words = [words[0]], words[1:]
             options = options if first[0] == "copy" else options[:2]
+        keywords.setdefault("text", True)
         keywords.setdefault("stdin", subprocess.DEVNULL)
         keywords.setdefault("stdout", subprocess.PIPE)
         keywords.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([*prefix, program or PETREL, *first, *options, *words], text=True, **keywords)
+        return subprocess.Popen([*prefix, program or PETREL, *first, *options, *words], **keywords)
 
     def finish(self, process, began=None):
         try:

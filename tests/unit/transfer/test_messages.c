@@ -63,6 +63,7 @@ static const struct message samples[] = {
     {.type = MESSAGE_HASHES, .block = 300, .entry = 7, .first = 131},
     {.type = MESSAGE_KEEP, .file_id = 9, .first = 64, .count = 64, .kept = UINT64_MAX},
     {.type = MESSAGE_FORGET, .block = 300, .entry = 8},
+    {.type = MESSAGE_HOLES, .file_id = 300, .first = 1, .count = (1u << 28) - 1},
 };
 #define SAMPLES (sizeof samples / sizeof samples[0])
 
@@ -157,6 +158,8 @@ static void lies_inside_are_refused(void **state)
         {MESSAGE_HASHES, 15, {5, 3, 255, 255, 255, 127, 2}},           /* past the last */
         {MESSAGE_KEEP, 11, {5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},         /* of no block */
         {MESSAGE_KEEP, 11, {5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2}},         /* a bit too far */
+        {MESSAGE_HOLES, 3, {5, 3, 0}},                                 /* of no block */
+        {MESSAGE_HOLES, 6, {5, 2, 255, 255, 255, 127}},                /* past the last */
         {MESSAGE_FORGET, 6, {1, 0x80, 0x80, 0x80, 0x80, 1}},           /* entry 2^28 */
         {MESSAGE_READY, 2, {2, 0}},                                    /* longer than the body */
         {MESSAGE_ANSWER, 6, {0x80, 0x80, 0x80, 0x80, 1, 0}},           /* block 2^28 */

@@ -47,7 +47,7 @@ static struct entry large_of(uint64_t size, uint64_t id, uint32_t first)
     return entry;
 }
 
-static void fill(struct entry entries[7])
+static void fill(struct entry entries[9], enum pack_form form)
 {
     entries[0] = entry_of(ENTRY_DIRECTORY, 0, "");
     entries[1] = file_of(0, "a/b/long name", "text");
@@ -58,6 +58,17 @@ static void fill(struct entry entries[7])
     entries[4] = large_of(BLOCK_SIZE + 1, 1u << 20, 77);
     entries[5] = file_of(2, "", "other name");
     entries[6] = entry_of(ENTRY_DIRECTORY, 3, "\n");
+    entries[7] = entry_of(ENTRY_SPECIAL, 3, "x");
+    entries[7].special = SPECIAL_BLOCK;
+    entries[7].device_major = UINT32_MAX;
+    entries[7].device_minor = 300;
+    entries[8] = large_of(UINT64_C(1) << 40, 1, 2);
+    if (form == PACK_OFFER)
+        return;
+    entries[8] = entry_of(ENTRY_HARD_LINK, 1, "h");
+    entries[8].target = "a/b";
+    entries[8].target_size = 3;
+    entries[8].target_name = 3;
 }
 
 static void assert_same(const struct entry *a, const struct entry *b, enum pack_form form)
@@ -73,6 +84,10 @@ static void assert_same(const struct entry *a, const struct entry *b, enum pack_
     assert_int_equal(a->target_size, b->target_size);
     if (a->target_size > 0)
         assert_memory_equal(a->target, b->target, a->target_size);
+    assert_int_equal(a->target_name, b->target_name);
+    assert_int_equal(a->special, b->special);
+    assert_int_equal(a->device_major, b->device_major);
+    assert_int_equal(a->device_minor, b->device_minor);
     if (form == PACK_OFFER)
         return;
     assert_int_equal(a->id, b->id);
@@ -86,8 +101,8 @@ static void assert_same(const struct entry *a, const struct entry *b, enum pack_
 static size_t write_all(uint8_t *bytes, size_t capacity, enum pack_form form)
 {
     static struct pack_writer writer;
-    struct entry entries[7];
-    fill(entries);
+    struct entry entries[9];
+    fill(entries, form);
     pack_start(&writer, bytes, capacity, form);
     for (size_t i = 0; i < COUNT(entries); i++)
         assert_true(pack_add(&writer, &entries[i]));
@@ -121,9 +136,9 @@ static void test_round_trip(void **state)
     static struct pack_reader reader;
     uint8_t bytes[1024];
     for (int form = PACK_OFFER; form <= PACK_DELIVERY; form++) {
-        struct entry entries[7], entry;
+        struct entry entries[9], entry;
         struct error error = {0};
-        fill(entries);
+        fill(entries, (enum pack_form)form);
         size_t size = write_all(bytes, sizeof bytes, (enum pack_form)form);
         assert_true(pack_open(&reader, bytes, size, 4, &error));
         for (size_t i = 0; i < COUNT(entries); i++) {
@@ -140,8 +155,8 @@ static void test_full(void **state)
     static struct pack_writer writer;
     uint8_t bytes[1024], short_bytes[1024];
     size_t whole = write_all(bytes, sizeof bytes, PACK_DELIVERY);
-    struct entry entries[7];
-    fill(entries);
+    struct entry entries[9];
+    fill(entries, PACK_DELIVERY);
     for (size_t capacity = 1; capacity < whole; capacity++) {
         memset(short_bytes, 0xee, sizeof short_bytes);
         pack_start(&writer, short_bytes, capacity, PACK_DELIVERY);
@@ -189,11 +204,11 @@ static void test_damage(void **state)
         for (size_t cut = 0; cut < size; cut++) {
             struct error error = {0};
             int count = read_all(bytes, cut, 4, &error);
-            assert_true(count < 7);
+            assert_true(count < 9);
             whole += count >= 0;
             assert_true((count < 0) == (error.kind != ERROR_NONE));
         }
-        assert_int_equal(whole, 7); /* the bare form, and after each entry but the last */
+        assert_int_equal(whole, 9); /* the bare form, and after each entry but the last */
         for (size_t i = 0; i < size; i++) {
             for (unsigned bit = 0; bit < 8; bit++) {
                 struct error error = {0};
@@ -263,8 +278,13 @@ static void test_limits(void **state)
     struct entry odd = entry_of(ENTRY_DIRECTORY, 0, "x");
     odd.mtime_ns = 1000000000;
     assert_false(block_allowed(&odd, 1));
-    odd = entry_of((enum entry_kind)6, 0, "x");
+    odd = entry_of(ENTRY_KIND_COUNT, 0, "x");
     assert_false(block_allowed(&odd, 1));
+    for (int kind = 0; kind <= SPECIAL_BLOCK + 1; kind++) {
+        odd = entry_of(ENTRY_SPECIAL, 0, "x");
+        odd.special = (enum special_kind)kind;
+        assert_int_equal(block_allowed(&odd, 1), kind >= SPECIAL_PIPE && kind <= SPECIAL_BLOCK);
+    }
     odd = entry_of(ENTRY_LINK, 0, "x");
     odd.target = "";
     assert_false(block_allowed(&odd, 1));
@@ -275,7 +295,9 @@ static void test_limits(void **state)
         uint64_t size;
         uint32_t first;
         bool allowed;
-    } large[] = {{0, 0, false},
+    } large[] = {{0, 0, true}, /* not known yet */
+                 {0, BLOCK_NUMBER_LIMIT, true},
+                 {0, BLOCK_NUMBER_LIMIT + 1, false},
                  {1, 0, true},
                  {BLOCK_SIZE, BLOCK_NUMBER_LIMIT - 1, true},
                  {BLOCK_SIZE + 1, BLOCK_NUMBER_LIMIT - 1, false},
@@ -287,6 +309,34 @@ static void test_limits(void **state)
         entry = large_of(large[i].size, UINT64_MAX, large[i].first);
         assert_int_equal(block_allowed(&entry, 1), large[i].allowed);
     }
+}
+
+/* Another name of a file: of names that there are, at a path like any other, and in no offer. */
+static void test_hard_links(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target;
+        size_t size;
+        uint32_t name;
+        bool allowed;
+    } links[] = {{"a/b", 3, 1, true},   {"", 0, 1, true},      {"a/b", 3, 2, false},
+                 {"../a", 4, 0, false}, {"/a", 2, 0, false},   {"a/", 2, 0, false},
+                 {"a\0b", 3, 0, false}, {"a//b", 4, 0, false}, {"a/./b", 5, 0, false}};
+    for (size_t i = 0; i < COUNT(links); i++) {
+        struct entry link = entry_of(ENTRY_HARD_LINK, 0, "x");
+        link.target = links[i].target;
+        link.target_size = links[i].size;
+        link.target_name = links[i].name;
+        assert_int_equal(block_allowed(&link, 2), links[i].allowed);
+    }
+    static const uint8_t offered[] = {1, 7, 0, 0, 1, 'x', 0, 0, 0, 0, 1, 'a'};
+    static const uint8_t huge[] = {1, 6, 0, 0, 1, 'x', 0, 0, 0, 4, 0x80, 0x80, 0x80, 0x80, 0x10, 0};
+    static const uint8_t empty[] = {1, 4, 0, 0, 1, 'x', 0, 0, 0, 0};
+    struct error error = {0};
+    assert_int_equal(read_all(offered, sizeof offered, 1, &error), INT32_MIN);
+    assert_int_equal(read_all(huge, sizeof huge, 1, &error), INT32_MIN); /* device 2^32 */
+    assert_int_equal(read_all(empty, sizeof empty, 1, &error), INT32_MIN);
 }
 
 /* A path that leans on more of the one before than there was. */
@@ -311,7 +361,7 @@ int main(void)
         cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_full),
         cmocka_unit_test(test_file_in_place), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_paths),         cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_shared_lies),
+        cmocka_unit_test(test_hard_links),    cmocka_unit_test(test_shared_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
