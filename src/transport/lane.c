@@ -197,13 +197,13 @@ void lane_break(struct lane *lane, const char *text)
     lane_report_with(lane, &event, sizeof(event), text, length);
 }
 
-/* Now and then, and at once when all that was sent has arrived: who learns this should know how
- * much it was. */
-void lane_report_statistics(struct lane *lane, bool now)
+/* Now and then, and at once when all that was sent may have arrived (`dry`: there is nothing more
+ * to send): who learns this should know how much it was. */
+void lane_report_statistics(struct lane *lane, bool dry)
 {
     bool all_arrived =
-        lane->log.in_flight_bytes == 0 && lane->counters.data_sent != lane->told_data_sent;
-    if (!now && !all_arrived && lane->now_ns < lane->statistics_ns)
+        (dry || lane->log.in_flight_data == 0) && lane->counters.data_sent != lane->told_data_sent;
+    if (!all_arrived && lane->now_ns < lane->statistics_ns)
         return;
     lane->statistics_ns = lane->now_ns + STATISTICS_NS;
     lane->told_data_sent = lane->counters.data_sent;

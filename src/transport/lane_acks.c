@@ -16,6 +16,7 @@
 #define KEEPALIVE_NS (10 * NS_PER_S)
 #define LISTEN_NS (300 * NS_PER_MS)
 #define SILENT_TIMEOUTS 3u
+#define TAIL_LEAST_NS (2 * NS_PER_MS)
 
 /* ---- measurement intervals ---- */
 
@@ -427,6 +428,19 @@ static uint64_t keepalive_deadline(const struct lane *lane)
     return (asked ? sent_ns : heard_ns) + LISTEN_NS;
 }
 
+/* Nobody knows that the last packets are missing before a later number arrives. When there is
+ * nothing more to send, tiny ones follow soon, so that the last data are missed as early as any. */
+static uint64_t tail_deadline(const struct lane *lane)
+{
+    if (lane->span_count > 0 || lane->log.in_flight_packets == 0 || lane->parked ||
+        lane->last_data_ns <= lane->tail_probe_ns)
+        return TIME_NEVER;
+    uint64_t wait = lane->rtt.smoothed_ns / 8;
+    uint64_t due = lane->last_data_ns + (wait > TAIL_LEAST_NS ? wait : TAIL_LEAST_NS);
+    uint64_t next = lane->tail_probe_ns + lane->rtt.smoothed_ns; /* an idle source is no tail */
+    return due > next ? due : next;
+}
+
 uint64_t lane_probe_deadline(const struct lane *lane)
 {
     if (lane->kind == LANE_STREAM)
@@ -442,7 +456,9 @@ uint64_t lane_probe_deadline(const struct lane *lane)
     uint64_t timeout = rtt_probe_timeout(&lane->rtt);
     uint64_t longest = 2 * timeout > PROBE_PERIOD_MAX ? 2 * timeout : PROBE_PERIOD_MAX;
     uint64_t wait = timeout << backoff;
-    return lane->last_eliciting_ns + (wait < longest ? wait : longest);
+    uint64_t due = lane->last_eliciting_ns + (wait < longest ? wait : longest);
+    uint64_t tail = tail_deadline(lane);
+    return due < tail ? due : tail;
 }
 
 static void doubt(struct lane *lane, const struct sent_packet *packet)
@@ -473,6 +489,11 @@ void lane_on_probe_timeout(struct lane *lane)
     if ((lane->log.in_flight_packets == 0 && !lane->parked) || lane->kind == LANE_STREAM) {
         lane->pings_due = 1; /* keepalive, or asking for credit: the less often, the longer */
         lane->asks += lane->tuning.blocked;
+        return;
+    }
+    if (tail_deadline(lane) <= lane->now_ns) {
+        lane->tail_probe_ns = lane->now_ns;
+        lane->pings_due = REORDER_PACKETS;
         return;
     }
     if (lane->probe_timeouts++ == 0)

@@ -102,6 +102,7 @@ struct lane {
     struct command_tuning tuning;
     unsigned pings_due;
     bool fresh_send; /* something eliciting was sent and told */
+    uint64_t last_data_ns, tail_probe_ns;
     uint64_t last_sent_ns, last_eliciting_ns;
     uint64_t rtt_told_ns, rtt_told_at_ns;
 
@@ -161,7 +162,7 @@ void lane_flush_pieces(struct lane *lane);
 bool lane_report(struct lane *lane, const void *event, size_t size);
 bool lane_report_with(struct lane *lane, const void *event, size_t size, const void *bytes,
                       size_t length);
-void lane_report_statistics(struct lane *lane, bool now);
+void lane_report_statistics(struct lane *lane, bool dry);
 
 /* lane_acks.c */
 void lane_on_ack(struct lane *lane, const struct ack_frame *ack);

@@ -136,6 +136,7 @@ static void on_ending(struct lane *lane, const struct frame *frame)
     uint8_t bytes[FRAME_ABORT_TEXT_MAX + 32];
     struct writer writer = writer_of(bytes, sizeof(bytes));
     frame_write(&writer, frame);
+    lane->statistics_ns = lane->now_ns;
     lane_report_statistics(lane, true);
     struct event_text event = {.kind = EVENT_ENDING, .length = (uint16_t)writer_size(&writer)};
     lane_report_with(lane, &event, sizeof(event), bytes, writer_size(&writer));
@@ -278,7 +279,8 @@ bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes,
         size_t part = size - at < segment ? size - at : segment;
         any = receive_packet(lane, from, bytes + at, part) || any;
     }
-    lane_report_statistics(lane, false); /* ahead of the piece that says that all has arrived */
+    /* Ahead of the piece that says that all has arrived. */
+    lane_report_statistics(lane, lane->span_count == 0);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
     return any;
@@ -344,7 +346,8 @@ bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_
         bytes += used;
         size -= used;
     }
-    lane_report_statistics(lane, false); /* ahead of the piece that says that all has arrived */
+    /* Ahead of the piece that says that all has arrived. */
+    lane_report_statistics(lane, lane->span_count == 0);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
     return true;

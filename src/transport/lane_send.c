@@ -284,6 +284,7 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
         interval->news.sent_bytes += size;
     }
     lane->counters.data_sent += length;
+    lane->last_data_ns = lane->now_ns;
     if (span->flags & (SPAN_ATTEMPT | SPAN_COPY))
         lane->counters.data_resent_packets++;
     lane->span_offset += length;

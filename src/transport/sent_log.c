@@ -54,6 +54,7 @@ struct sent_packet *sent_log_append(struct sent_log *log, const struct sent_pack
     if (slot->state == SENT_IN_FLIGHT) {
         log->in_flight_bytes += slot->size;
         log->in_flight_packets++;
+        log->in_flight_data += slot->kind == SENT_DATA;
     }
     return slot;
 }
@@ -70,6 +71,7 @@ void sent_log_settle(struct sent_log *log, struct sent_packet *packet, enum sent
     if (packet->state == SENT_IN_FLIGHT) {
         log->in_flight_bytes -= packet->size;
         log->in_flight_packets--;
+        log->in_flight_data -= packet->kind == SENT_DATA;
     }
     packet->state = (uint8_t)state;
 }

@@ -38,6 +38,7 @@ struct sent_log {
     uint64_t next;   /* the next number */
     uint64_t oldest; /* nothing below is in flight */
     uint64_t in_flight_bytes, in_flight_packets;
+    uint64_t in_flight_data; /* packets of blocks */
 };
 
 bool sent_log_init(struct sent_log *log);

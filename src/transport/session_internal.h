@@ -134,7 +134,7 @@ struct session {
     enum session_limit limit;
     uint64_t limited_ns[LIMIT_COUNT];
     bool pieces_wait; /* lanes have more than they could send so far */
-    uint64_t payload_acked, payload_resent;
+    uint64_t payload_acked, payload_lost, payload_resent;
 
     /* Rate. */
     struct rate_controller *controller;

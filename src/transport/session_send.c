@@ -13,9 +13,11 @@
 #define LANE_QUEUE_NS (4 * NS_PER_MS)
 #define LANE_QUEUE_MIN (128u * 1024u)
 #define LANE_QUEUE_MAX (512u * 1024u)
-#define COPY_SPACING_NS (5 * NS_PER_MS)
+#define COPY_SPACING_NS (5 * NS_PER_MS) /* and at most an eighth of a round trip */
+#define COPY_SPACING_LEAST_NS (NS_PER_MS / 2)
 #define COPIES_MAX 4u
 #define ATTEMPT_MAX 3u
+#define TAIL_LOSSY_PERCENT 3u /* then a copy more */
 
 /* ---- resend queues ---- */
 
@@ -245,12 +247,18 @@ static uint8_t next_attempt(uint8_t flags)
  * time so that one burst of loss does not take them all. */
 static void add_copies(struct session *session, const struct resend *first)
 {
+    uint64_t spacing = session->rtt_ns / 8;
+    spacing = spacing < COPY_SPACING_NS ? spacing : COPY_SPACING_NS;
+    spacing = spacing > COPY_SPACING_LEAST_NS ? spacing : COPY_SPACING_LEAST_NS;
     unsigned attempt = (first->flags & SPAN_ATTEMPT) >> SPAN_ATTEMPT_SHIFT;
-    unsigned copies = attempt + 1 < COPIES_MAX ? attempt + 1 : COPIES_MAX;
+    uint64_t settled = session->payload_acked + session->payload_lost;
+    bool lossy = session->payload_lost > settled / 100 * TAIL_LOSSY_PERCENT;
+    unsigned copies = attempt + 1 + lossy;
+    copies = copies < COPIES_MAX ? copies : COPIES_MAX;
     for (unsigned i = 1; i < copies; i++) {
         struct resend copy = *first;
         copy.flags |= SPAN_COPY;
-        copy.not_before_ns = session->now_ns + i * COPY_SPACING_NS;
+        copy.not_before_ns = session->now_ns + i * spacing;
         resend_push(&session->delayed, &copy);
     }
 }
@@ -284,6 +292,7 @@ void sender_on_lost(struct session *session, const struct event_piece *piece)
     if (block == NULL || (piece->flags & SPAN_COPY))
         return;
     bool good = mark_reported(block, piece);
+    session->payload_lost += piece->length;
     uint64_t limit = (uint64_t)piece->offset32 + piece->length;
     struct range gap;
     for (uint64_t at = piece->offset32; good && range_set_first_gap(&block->acked, at, limit, &gap);
