@@ -9,6 +9,7 @@ int command_uninstall(int argc, char **argv);
 int command_checksum(int argc, char **argv); /* for petrel install's script over there */
 int command_bench(int argc, char **argv);
 int command_paths(int argc, char **argv);
+int command_config(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_remote(int argc, char **argv); /* the far end of a copy, started through ssh */
 

@@ -112,15 +112,14 @@ static const struct option table[] = {
      "send petrel to the host first where it is missing", NULL},
     {'L', "copy-links", OPTION_FLAG, FIELD(follow_links), NULL,
      "follow symbolic links inside trees", NULL},
-    {0, "exclude", OPTION_CUSTOM, 0, "PATTERN", "leave out what matches", parse_exclude},
-    {0, "include", OPTION_CUSTOM, 0, "PATTERN", "keep what matches; the first match decides",
+    {0, "exclude", OPTION_MANY, 0, "PATTERN", "leave out what matches", parse_exclude},
+    {0, "include", OPTION_MANY, 0, "PATTERN", "keep what matches; the first match decides",
      parse_include},
-    {'f', "filter", OPTION_CUSTOM, 0, "RULE", "a rule in rsync's language, e.g. '- *.o'",
+    {'f', "filter", OPTION_MANY, 0, "RULE", "a rule in rsync's language, e.g. '- *.o'",
      parse_filter},
-    {0, "exclude-from", OPTION_CUSTOM, 0, "FILE", "patterns to leave out, one a line",
+    {0, "exclude-from", OPTION_MANY, 0, "FILE", "patterns to leave out, one a line",
      parse_exclude_from},
-    {0, "include-from", OPTION_CUSTOM, 0, "FILE", "patterns to keep, one a line",
-     parse_include_from},
+    {0, "include-from", OPTION_MANY, 0, "FILE", "patterns to keep, one a line", parse_include_from},
     {0, "files-from", OPTION_TEXT, FIELD(files_from), "FILE",
      "copy what the file names, one path a line, in the one source", NULL},
     {'0', "from0", OPTION_FLAG, FIELD(from_nul), NULL, "lists in files are separated by NUL", NULL},
@@ -179,8 +178,8 @@ static const struct option table[] = {
      "whether to go through ssh where UDP does not get through", parse_udp},
     {0, "limit", OPTION_RATE, FIELD(limit_bps), "RATE", "send no faster, e.g. 200Mbit or 25MB",
      NULL},
-    {0, "policy", OPTION_CUSTOM, 0, "POLICY",
-     "towards others: auto, fair, background or fixed:RATE", parse_policy},
+    {0, "policy", OPTION_CUSTOM, 0, "auto|fair|background|fixed:RATE",
+     "how to behave towards others on the path", parse_policy},
     {0, "retry-for", OPTION_CUSTOM, 0, "TIME",
      "connect again for so long when the connection is lost (10m)", parse_retry_for},
     {0, "no-memory", OPTION_FLAG, FIELD(no_memory), NULL,
@@ -195,10 +194,47 @@ static const struct option table[] = {
     {'t', "times", OPTION_IGNORED, 0, NULL, NULL, NULL},
     {0, "links", OPTION_IGNORED, 0, NULL, NULL, NULL},
     HABIT_OPTION_ROWS(FIELD(remarks)),
-    {0, "version", OPTION_FLAG, FIELD(version), NULL, "print the version", NULL},
-    {'h', "help", OPTION_FLAG, FIELD(help), NULL, "print this help", NULL},
+    {0, "version", OPTION_ACTION, FIELD(version), NULL, "print the version", NULL},
+    {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
+
+/* What the options with a form of their own have where nothing was said. */
+static const struct {
+    const char *name, *value;
+} defaults[] = {
+    {"lanes", "auto"},  {"udp-ports", "60000-61000"}, {"udp", "auto"},
+    {"policy", "auto"}, {"retry-for", "10m"},
+};
+
+const struct option *copy_options_table(void)
+{
+    return table;
+}
+
+const char *copy_options_default(const struct option *option)
+{
+    if (option->kind == OPTION_FLAG || option->kind == OPTION_COUNT ||
+        option->kind == OPTION_OPTIONAL)
+        return "no";
+    for (size_t i = 0; option->long_name != NULL && i < sizeof(defaults) / sizeof(*defaults); i++) {
+        if (strcmp(option->long_name, defaults[i].name) == 0)
+            return defaults[i].value;
+    }
+    return NULL;
+}
+
+static bool set_defaults(struct copy_options *options, struct error *error)
+{
+    *options = (struct copy_options){.max_delete = UINT64_MAX};
+    bool good = true;
+    for (const struct option *option = table; option->short_name || option->long_name; option++) {
+        const char *value = copy_options_default(option);
+        if (value != NULL && option->long_name != NULL)
+            good = good && options_set(option, options, value, error);
+    }
+    return good;
+}
 
 void copy_options_print_help(void)
 {
@@ -214,6 +250,8 @@ void copy_options_release(struct copy_options *options)
     ssh_options_release(&options->ssh);
     filter_words_release(&options->filters);
     option_list_release(&options->remarks);
+    option_uses_release(&options->uses);
+    settings_release(&options->settings);
     *options = (struct copy_options){0};
 }
 
@@ -311,19 +349,54 @@ static bool check_limit(const struct copy_options *options, struct error *error)
            error_set(error, ERROR_USAGE, "--limit is 64kbit (8kB a second) at the least");
 }
 
+bool copy_options_check(const struct option *option, const char *value, struct error *error)
+{
+    struct copy_options alone = {0};
+    bool good = options_set(option, &alone, value, error) && check_limit(&alone, error);
+    copy_options_release(&alone);
+    return good;
+}
+
+bool copy_options_lend(struct settings *settings, const struct option *own, struct ssh_options *ssh,
+                       const char *host, struct option_uses *uses, struct error *error)
+{
+    struct settings_wanted wanted = {.known = table,
+                                     .check = copy_options_check,
+                                     .table = own,
+                                     .target = ssh,
+                                     .host = host,
+                                     .config = ssh->config};
+    return settings_take(settings, &wanted, uses, error);
+}
+
+static bool take_settings(struct copy_options *options, const char *host, struct error *error)
+{
+    return copy_options_lend(&options->settings, table, &options->ssh, host, &options->uses, error);
+}
+
+bool copy_options_settle(struct copy_options *options, const char *host, const char *config,
+                         struct error *error)
+{
+    bool good = set_defaults(options, error);
+    options->ssh.config = config;
+    good = good && take_settings(options, host, error);
+    if (!good)
+        copy_options_release(options);
+    return good;
+}
+
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error)
 {
-    *options = (struct copy_options){.first_port = PORTS_FIRST,
-                                     .last_port = PORTS_LAST,
-                                     .max_delete = UINT64_MAX,
-                                     .retry_for_ns = RETRY_FOR_DEFAULT_NS};
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");
     size_t count;
-    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    bool good =
+        set_defaults(options, error) &&
+        options_parse_uses(table, argc, argv, options, words, &count, &options->uses, error);
     if (good && !options->help && !options->version)
-        good = check_limit(options, error) && take_operands(options, words, count, error) &&
+        good = take_operands(options, words, count, error) &&
+               take_settings(options, options->host, error) && check_limit(options, error) &&
                check_stream(options, error) && ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)

@@ -7,6 +7,7 @@
 #include "cli/filter_options.h"
 #include "cli/operand.h"
 #include "cli/send_policy.h"
+#include "cli/settings.h"
 #include "cli/ssh_start.h"
 
 enum udp_use {
@@ -41,14 +42,31 @@ struct copy_options {
     struct operand *sources;
     size_t source_count;
     struct operand destination;
-    bool push;        /* the destination is remote */
-    bool stream;      /* "-": from standard input, or to standard output */
-    const char *host; /* borrowed from an operand */
+    bool push;               /* the destination is remote */
+    bool stream;             /* "-": from standard input, or to standard output */
+    const char *host;        /* borrowed from an operand */
+    struct option_uses uses; /* what was said, by the command line and by settings */
+    struct settings settings;
 };
 
 /* Parses and checks everything that can be checked before anything starts. */
 bool copy_options_parse(struct copy_options *options, int argc, char **argv, struct error *error);
 void copy_options_release(struct copy_options *options);
 void copy_options_print_help(void);
+
+/* The table, for who asks about options; they are the keys of settings, too. */
+const struct option *copy_options_table(void);
+/* What the option has where nothing was said, as options_set takes it; NULL: nothing. */
+const char *copy_options_default(const struct option *option);
+/* Whether the value is one; ERROR_USAGE says why not. */
+bool copy_options_check(const struct option *option, const char *value, struct error *error);
+/* For other commands: settings of copy's options that they have, too, for their own `table` and
+ * options; `ssh` is what these begin with. */
+bool copy_options_lend(struct settings *settings, const struct option *table,
+                       struct ssh_options *ssh, const char *host, struct option_uses *uses,
+                       struct error *error);
+/* What a copy to or from `host` has without a command line but --config (NULL: none). */
+bool copy_options_settle(struct copy_options *options, const char *host, const char *config,
+                         struct error *error);
 
 #endif

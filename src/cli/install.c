@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/copy_options.h"
 #include "cli/exit_code.h"
 #include "cli/install_offer.h"
 #include "cli/interrupt.h"
@@ -16,6 +17,8 @@ struct install_options {
     struct ssh_options ssh;
     bool quiet, help;
     struct operand host;
+    struct option_uses uses;
+    struct settings settings; /* those of copy's that are options here */
 };
 
 _Static_assert(offsetof(struct install_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
@@ -23,7 +26,7 @@ _Static_assert(offsetof(struct install_options, ssh) == 0, "as SSH_OPTION_ROWS h
 static const struct option table[] = {
     SSH_OPTION_ROWS,
     {'q', "quiet", OPTION_FLAG, offsetof(struct install_options, quiet), NULL, "only errors", NULL},
-    {'h', "help", OPTION_FLAG, offsetof(struct install_options, help), NULL, "print this help",
+    {'h', "help", OPTION_ACTION, offsetof(struct install_options, help), NULL, "print this help",
      NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
@@ -44,12 +47,15 @@ static bool parse(struct install_options *options, int argc, char **argv, struct
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");
     size_t count;
-    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    bool good =
+        options_parse_uses(table, argc, argv, options, words, &count, &options->uses, error);
     if (good && !options->help) {
         if (count != 1)
             good = error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
                              argv[0], argv[0]);
         good = good && operand_parse_host(&options->host, words[0], error) &&
+               copy_options_lend(&options->settings, table, &options->ssh, options->host.host,
+                                 &options->uses, error) &&
                ssh_options_finish(&options->ssh, error);
         if (good && options->host.port != NULL)
             options->ssh.port = options->host.port;
@@ -99,6 +105,8 @@ static int run(int argc, char **argv,
         fprintf(stderr, "petrel: %s\n", error.text);
     operand_release(&options.host);
     ssh_options_release(&options.ssh);
+    option_uses_release(&options.uses);
+    settings_release(&options.settings);
     return good ? EXIT_OK : exit_code_of(error.kind);
 }
 

@@ -25,6 +25,7 @@ static const struct command commands[] = {
     {"doctor", command_doctor, "look at the path to a host and say what holds it up"},
     {"bench", command_bench, "measure petrel and TCP on the path to a host, memory to memory"},
     {"paths", command_paths, "what is remembered of paths; --clear [HOST] forgets it"},
+    {"config", command_config, "what a copy to a host has, and where each of it was set"},
     {"help", command_help, "this text"},
     {"version", command_version, "print the version"},
     {"remote", command_remote, NULL},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "cli/copy_options.h"
 #include "cli/exit_code.h"
 #include "cli/port_range.h"
 
@@ -35,12 +36,15 @@ static bool parse(struct measure_options *options, const struct option *table, i
     size_t count = 0;
     if (words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");
-    bool good = options_parse(table, argc, argv, options, words, &count, error);
+    bool good =
+        options_parse_uses(table, argc, argv, options, words, &count, &options->uses, error);
     if (good && !options->help) {
         good = count == 1 ||
                error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
                          argv[0], argv[0]);
         good = good && operand_parse_host(&options->host, words[0], error) &&
+               copy_options_lend(&options->settings, table, &options->ssh, options->host.host,
+                                 &options->uses, error) &&
                ssh_options_finish(&options->ssh, error);
         if (good && options->host.port != NULL)
             options->ssh.port = options->host.port;
@@ -72,4 +76,6 @@ void measure_options_release(struct measure_options *options)
 {
     operand_release(&options->host);
     ssh_options_release(&options->ssh);
+    option_uses_release(&options->uses);
+    settings_release(&options->settings);
 }

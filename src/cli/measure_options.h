@@ -4,6 +4,7 @@
 #define PETREL_CLI_MEASURE_OPTIONS_H
 
 #include "cli/operand.h"
+#include "cli/settings.h"
 #include "cli/ssh_option_rows.h"
 
 struct measure_options {
@@ -13,6 +14,8 @@ struct measure_options {
     uint64_t time_ns; /* 0: the command's own */
     const char *json; /* NULL: none; "": stdout; else a file */
     bool help;
+    struct option_uses uses;
+    struct settings settings; /* those of copy's that are options here */
 };
 
 #define MEASURE_FIELD(name) offsetof(struct measure_options, name)
@@ -38,7 +41,7 @@ struct measure_options {
          "one JSON object, to stdout or FILE",                                                     \
          NULL},                                                                                    \
     {                                                                                              \
-        'h', "help", OPTION_FLAG, MEASURE_FIELD(help), NULL, "print this help", NULL               \
+        'h', "help", OPTION_ACTION, MEASURE_FIELD(help), NULL, "print this help", NULL             \
     }
 
 bool measure_option_ports(void *target, const char *value, struct error *error);

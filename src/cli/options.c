@@ -51,30 +51,42 @@ const char *nearest_name(const char *word, const char *const *names)
     return best;
 }
 
-static bool unknown_long(const struct option *table, const char *name, size_t length,
-                         struct error *error)
+static bool is_end(const struct option *option)
+{
+    return option->short_name == 0 && option->long_name == NULL;
+}
+
+const struct option *options_nearest(const struct option *table, const char *word)
 {
     const char *names[192];
     size_t count = 0;
-    for (; (table->short_name || table->long_name) && count < 191; table++) {
-        bool is_habit = table->kind == OPTION_REMARK || table->kind == OPTION_ELSEWHERE;
-        if (table->long_name != NULL && !is_habit)
-            names[count++] = table->long_name;
+    for (const struct option *option = table; !is_end(option) && count < 191; option++) {
+        bool is_habit = option->kind == OPTION_REMARK || option->kind == OPTION_ELSEWHERE;
+        if (option->long_name != NULL && !is_habit)
+            names[count++] = option->long_name;
     }
     names[count] = NULL;
+    bool negated;
+    const char *near = nearest_name(word, names);
+    return near != NULL ? options_find(table, near, strlen(near), &negated) : NULL;
+}
+
+static bool unknown_long(const struct option *table, const char *name, size_t length,
+                         struct error *error)
+{
     char word[NAME_MAX_LENGTH + 1];
     snprintf(word, sizeof(word), "%.*s", (int)length, name);
-    const char *near = nearest_name(word, names);
+    const struct option *near = options_nearest(table, word);
     if (near != NULL)
         return error_set(error, ERROR_USAGE, "there is no option --%s; did you mean --%s?", word,
-                         near);
+                         near->long_name);
     return error_set(error, ERROR_USAGE, "there is no option --%s; see petrel --help", word);
 }
 
 static bool takes_value(enum option_kind kind)
 {
     return kind == OPTION_TEXT || kind == OPTION_LIST || kind == OPTION_RATE ||
-           kind == OPTION_CUSTOM;
+           kind == OPTION_CUSTOM || kind == OPTION_MANY || kind == OPTION_CONFIG;
 }
 
 static bool list_add(struct option_list *list, const char *value, struct error *error)
@@ -117,12 +129,14 @@ static bool apply(const struct option *option, void *target, const char *value, 
     char name[NAME_MAX_LENGTH + 3];
     switch (option->kind) {
     case OPTION_FLAG:
+    case OPTION_ACTION:
         *(bool *)field = true;
         return true;
     case OPTION_COUNT:
         ++*(int *)field;
         return true;
     case OPTION_TEXT:
+    case OPTION_CONFIG:
         *(const char **)field = value;
         return true;
     case OPTION_OPTIONAL:
@@ -135,6 +149,7 @@ static bool apply(const struct option *option, void *target, const char *value, 
     case OPTION_RATE:
         return apply_rate(option, field, value, error);
     case OPTION_CUSTOM:
+    case OPTION_MANY:
         return option->parse(target, value, error);
     case OPTION_NEGATION:
         *(bool *)field = false;
@@ -147,10 +162,183 @@ static bool apply(const struct option *option, void *target, const char *value, 
     return true;
 }
 
+/* ---- as settings say it ---- */
+
+static bool says(const char *value, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, value) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static bool says_yes(const char *value)
+{
+    static const char *const words[] = {"yes", "true", "on", "1", NULL};
+    return value == NULL || says(value, words);
+}
+
+static bool says_no(const char *value)
+{
+    static const char *const words[] = {"no", "false", "off", "0", NULL};
+    return value != NULL && says(value, words);
+}
+
+static bool set_flag(const struct option *option, bool *field, const char *value,
+                     struct error *error)
+{
+    if (!says_yes(value) && !says_no(value))
+        return error_set(error, ERROR_USAGE, "--%s takes yes or no, not %s", option->long_name,
+                         value);
+    *field = says_yes(value) == (option->kind == OPTION_FLAG);
+    return true;
+}
+
+static bool set_count(const struct option *option, int *field, const char *value,
+                      struct error *error)
+{
+    uint64_t number = says_yes(value);
+    if (!says_yes(value) && !says_no(value) && !parse_unsigned(value, 9, &number, NULL))
+        return error_set(error, ERROR_USAGE, "--%s takes yes, no or a number up to 9, not %s",
+                         option->long_name, value);
+    *field = (int)number;
+    return true;
+}
+
+bool options_set(const struct option *option, void *target, const char *value, struct error *error)
+{
+    void *field = (char *)target + option->offset;
+    bool is_action = option->kind == OPTION_ACTION || option->kind == OPTION_CONFIG;
+    if (is_action)
+        return error_set(error, ERROR_USAGE, "--%s is for the command line, it is no setting",
+                         option->long_name);
+    if (option->kind == OPTION_FLAG || option->kind == OPTION_NEGATION)
+        return set_flag(option, field, value, error);
+    if (option->kind == OPTION_COUNT)
+        return set_count(option, field, value, error);
+    if (option->kind == OPTION_REMARK)
+        return error_set(error, ERROR_USAGE, "%s", option->value_name);
+    if (option->kind == OPTION_OPTIONAL && says_no(value)) {
+        *(const char **)field = NULL;
+        return true;
+    }
+    if (takes_value(option->kind) && value == NULL)
+        return error_set(error, ERROR_USAGE, "%s needs a value: %s %s", option->long_name,
+                         option->long_name, option->value_name);
+    bool bare = option->kind == OPTION_OPTIONAL && says_yes(value);
+    return apply(option, target, bare ? NULL : value, error);
+}
+
+static bool can_be_negated(const struct option *option)
+{
+    return option->kind == OPTION_FLAG || option->kind == OPTION_COUNT;
+}
+
+static const struct option *find_exactly(const struct option *table, const char *name,
+                                         size_t length)
+{
+    for (; !is_end(table); table++) {
+        if (table->long_name != NULL && strlen(table->long_name) == length &&
+            memcmp(table->long_name, name, length) == 0)
+            return table;
+    }
+    return NULL;
+}
+
+/* NAME of no-NAME and the other way round. */
+static const struct option *find_opposite(const struct option *table, const char *name,
+                                          size_t length)
+{
+    bool is_no = length > 3 && memcmp(name, "no-", 3) == 0;
+    if (is_no)
+        return strncmp(name + 3, "no-", 3) != 0 ? find_exactly(table, name + 3, length - 3) : NULL;
+    char longer[NAME_MAX_LENGTH + 4];
+    int size = snprintf(longer, sizeof(longer), "no-%.*s", (int)length, name);
+    return size < (int)sizeof(longer) ? find_exactly(table, longer, (size_t)size) : NULL;
+}
+
+const struct option *options_find(const struct option *table, const char *name, size_t length,
+                                  bool *negated)
+{
+    *negated = false;
+    const struct option *option = find_exactly(table, name, length);
+    if (option != NULL || length > NAME_MAX_LENGTH)
+        return option;
+    option = find_opposite(table, name, length);
+    if (option == NULL || !can_be_negated(option))
+        return NULL;
+    *negated = true;
+    return option;
+}
+
+static bool one_field(const struct option *a, const struct option *b)
+{
+    if (a == b)
+        return true;
+    bool has_field = a->kind != OPTION_IGNORED && a->kind != OPTION_ELSEWHERE;
+    return has_field && a->kind == b->kind && a->offset == b->offset && a->parse == b->parse;
+}
+
+/* The first row of those that set one field has the name that decides. */
+static const struct option *first_name(const struct option *table, const struct option *option)
+{
+    for (; !is_end(table); table++) {
+        if (table->long_name != NULL && one_field(table, option))
+            return table;
+    }
+    return option;
+}
+
+bool options_same(const struct option *table, const struct option *a, const struct option *b)
+{
+    if (one_field(a, b))
+        return true;
+    a = first_name(table, a);
+    b = first_name(table, b);
+    return a->long_name != NULL && b->long_name != NULL &&
+           find_opposite(table, a->long_name, strlen(a->long_name)) == b;
+}
+
+/* ---- the command line ---- */
+
+bool option_uses_add(struct option_uses *uses, const struct option_use *use, struct error *error)
+{
+    struct option_use *larger = realloc(uses->uses, (uses->count + 1) * sizeof(*larger));
+    if (larger == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for options");
+    uses->uses = larger;
+    larger[uses->count++] = *use;
+    return true;
+}
+
+void option_uses_release(struct option_uses *uses)
+{
+    free(uses->uses);
+    *uses = (struct option_uses){0};
+}
+
 struct words {
     int argc, at;
     char **argv;
+    struct option_uses *uses; /* NULL: nobody asks */
 };
+
+static bool use(struct words *words, const struct option *option, void *target, const char *value,
+                struct error *error)
+{
+    struct option_use one = {.option = option, .value = value, .origin = ORIGIN_LINE};
+    return apply(option, target, value, error) &&
+           (words->uses == NULL || option_uses_add(words->uses, &one, error));
+}
+
+static bool take_back(struct words *words, const struct option *option, void *target,
+                      const char *equals, struct error *error)
+{
+    struct option_use one = {.option = option, .value = "no", .origin = ORIGIN_LINE};
+    if (equals != NULL)
+        return error_set(error, ERROR_USAGE, "%s takes no value", words->argv[words->at]);
+    return options_set(option, target, "no", error) &&
+           (words->uses == NULL || option_uses_add(words->uses, &one, error));
+}
 
 static const char *next_word(struct words *words)
 {
@@ -163,14 +351,12 @@ static bool parse_long(const struct option *table, struct words *words, void *ta
     const char *name = words->argv[words->at] + 2;
     const char *equals = strchr(name, '=');
     size_t length = equals != NULL ? (size_t)(equals - name) : strlen(name);
-    const struct option *option = table;
-    for (; option->short_name || option->long_name; option++) {
-        if (option->long_name != NULL && strlen(option->long_name) == length &&
-            memcmp(option->long_name, name, length) == 0)
-            break;
-    }
-    if (!option->short_name && !option->long_name)
+    bool negated;
+    const struct option *option = options_find(table, name, length, &negated);
+    if (option == NULL)
         return unknown_long(table, name, length, error);
+    if (negated)
+        return take_back(words, option, target, equals, error);
     const char *value = equals != NULL ? equals + 1 : NULL;
     if (takes_value(option->kind) && value == NULL && (value = next_word(words)) == NULL)
         return error_set(error, ERROR_USAGE, "--%s needs a value: --%s=%s", option->long_name,
@@ -178,7 +364,7 @@ static bool parse_long(const struct option *table, struct words *words, void *ta
     bool may_have_value = option->kind == OPTION_OPTIONAL || option->kind == OPTION_ELSEWHERE;
     if (!takes_value(option->kind) && !may_have_value && value != NULL)
         return error_set(error, ERROR_USAGE, "--%s takes no value", option->long_name);
-    return apply(option, target, value, error);
+    return use(words, option, target, value, error);
 }
 
 static bool parse_short(const struct option *table, struct words *words, void *target,
@@ -187,7 +373,7 @@ static bool parse_short(const struct option *table, struct words *words, void *t
     const char *word = words->argv[words->at];
     for (const char *at = word + 1; *at != '\0'; at++) {
         const struct option *option = table;
-        while ((option->short_name || option->long_name) && option->short_name != *at)
+        while (!is_end(option) && option->short_name != *at)
             option++;
         if (option->short_name != *at)
             return error_set(error, ERROR_USAGE, "there is no option -%c; see petrel --help", *at);
@@ -198,7 +384,7 @@ static bool parse_short(const struct option *table, struct words *words, void *t
                 return error_set(error, ERROR_USAGE, "-%c needs a value: -%c %s", *at, *at,
                                  option->value_name);
         }
-        if (!apply(option, target, value, error))
+        if (!use(words, option, target, value, error))
             return false;
         if (value != NULL)
             break;
@@ -209,7 +395,14 @@ static bool parse_short(const struct option *table, struct words *words, void *t
 bool options_parse(const struct option *table, int argc, char **argv, void *target,
                    const char **operands, size_t *operand_count, struct error *error)
 {
-    struct words words = {.argc = argc, .argv = argv};
+    return options_parse_uses(table, argc, argv, target, operands, operand_count, NULL, error);
+}
+
+bool options_parse_uses(const struct option *table, int argc, char **argv, void *target,
+                        const char **operands, size_t *operand_count, struct option_uses *uses,
+                        struct error *error)
+{
+    struct words words = {.argc = argc, .argv = argv, .uses = uses};
     *operand_count = 0;
     for (words.at = 1; words.at < argc; words.at++) {
         const char *word = argv[words.at];
@@ -230,7 +423,7 @@ bool options_parse(const struct option *table, int argc, char **argv, void *targ
 
 void options_print_help(const struct option *table)
 {
-    for (; table->short_name || table->long_name; table++) {
+    for (; !is_end(table); table++) {
         if (table->help == NULL)
             continue;
         char left[80];

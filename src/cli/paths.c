@@ -22,7 +22,8 @@ static const struct option table[] = {
      "forget the path to each HOST named, or all of them", NULL},
     {0, "json", OPTION_OPTIONAL, offsetof(struct paths_options, json), "FILE",
      "one JSON object, to stdout or FILE", NULL},
-    {'h', "help", OPTION_FLAG, offsetof(struct paths_options, help), NULL, "print this help", NULL},
+    {'h', "help", OPTION_ACTION, offsetof(struct paths_options, help), NULL, "print this help",
+     NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 

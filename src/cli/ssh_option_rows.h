@@ -23,6 +23,13 @@
          OPTION_FLAG, SSH_FIELD(no_reuse),                                                         \
          NULL,        "leave no ssh connection open for the next minute",                          \
          NULL},                                                                                    \
+        {0,                                                                                        \
+         "config",                                                                                 \
+         OPTION_CONFIG,                                                                            \
+         SSH_FIELD(config),                                                                        \
+         "FILE",                                                                                   \
+         "settings from FILE alone; none: from no file",                                           \
+         NULL},                                                                                    \
     {                                                                                              \
         'e', "rsh", OPTION_TEXT, SSH_FIELD(command), "COMMAND",                                    \
             "command to use for ssh, as in rsync", NULL                                            \

@@ -20,6 +20,7 @@ struct ssh_options {
     struct option_list passed; /* further options for ssh, ready to pass on: "-i", "FILE", ... */
     const char *remote_petrel; /* --remote-petrel; NULL: petrel, searched in the usual places */
     bool ipv4, ipv6, batch;    /* -4, -6, -B: nobody is to be asked */
+    const char *config;        /* --config: petrel's own settings; NULL: from the usual files */
     bool no_reuse;             /* --no-reuse: keep no master connection, use none of ours */
     uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
     const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */

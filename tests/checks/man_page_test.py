@@ -94,7 +94,7 @@ class ManPage(unittest.TestCase):
     def test_the_page_is_well_formed(self):
         if shutil.which("groff") is None:
             self.skipTest("no groff here")
-        for page in sorted(PAGE.parent.glob("*.1")):
+        for page in sorted(PAGE.parent.glob("*.[15]")):
             result = subprocess.run(["groff", "-ww", "-mandoc", "-z", str(page)],
                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             self.assertEqual((result.returncode, result.stdout), (0, ""), page)

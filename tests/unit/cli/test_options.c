@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include <stdlib.h>
+
 #include "cli/copy_options.h"
 
 #define WORDS_MAX 40
@@ -211,8 +213,26 @@ static void test_nearest(void **state)
     assert_null(nearest_name(longest, names));
 }
 
+static void test_flags_taken_back(void **state)
+{
+    (void)state;
+    struct copy_options options =
+        taken("-cvv --no-checksum --no-verbose --no-memory --memory a h:");
+    assert_false(options.checksum || options.no_memory);
+    assert_int_equal(options.verbose, 0);
+    copy_options_release(&options);
+    options = taken("--no-owner --no-checksum -c a h:");
+    assert_true(options.no_owner && options.checksum);
+    copy_options_release(&options);
+    refused("--no-checksum=yes a h:", "takes no value");
+    refused("--no-policy a h:", "no option --no-policy");
+    refused("--no-no-memory a h:", "no option --no-no-memory");
+    refused("--no-help a h:", "no option --no-help");
+}
+
 int main(void)
 {
+    setenv("PETREL_CONFIG", "none", 1); /* whatever this machine's user has set */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_push),
         cmocka_unit_test(test_pull),
@@ -226,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_bad_options),
         cmocka_unit_test(test_both_readings_of_a_bare_rate),
         cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_flags_taken_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
