@@ -7,7 +7,7 @@
 
 #include "base/range_set.h"
 #include "crypto/tree_hash.h"
-#include "lab/sim_storage.h"
+#include "lab/sim_told.h"
 #include "tree/pack.h"
 
 #define HELD_MAX 40u /* the 32 MiB of the protocol, and a few that were under way */
@@ -34,6 +34,7 @@ struct sim_sink {
     size_t large_count, large_capacity;
     struct sink_job held[HELD_MAX];
     uint32_t held_count;
+    struct sim_teller *teller;
     uint8_t *expected; /* one block */
     sink_emit *emit;
     void *emit_context;
@@ -49,7 +50,8 @@ struct sim_sink *sim_sink_new(const struct sim_sink_config *config)
     sink->config = *config;
     sink->states = calloc(config->files.count + 1, 1);
     sink->expected = malloc(BLOCK_SIZE);
-    if (sink->states != NULL && sink->expected != NULL)
+    sink->teller = sim_teller_new();
+    if (sink->states != NULL && sink->expected != NULL && sink->teller != NULL)
         return sink;
     sim_sink_free(sink);
     return NULL;
@@ -63,6 +65,7 @@ void sim_sink_free(struct sim_sink *sink)
         tree_hash_free(sink->large[i].hash);
     free(sink->large);
     range_set_release(&sink->seen);
+    sim_teller_free(sink->teller);
     free(sink->states);
     free(sink->expected);
     free(sink);
@@ -334,9 +337,10 @@ static void take_small(struct sim_sink *sink, const struct entry *entry, uint32_
     file_done(sink, file, hash);
 }
 
-static bool take_entry(struct sim_sink *sink, enum pack_form form, const struct entry *entry,
-                       uint8_t *verdict)
+static bool take_entry(struct sim_sink *sink, const struct pack_reader *pack, uint32_t block,
+                       const struct entry *entry, uint8_t *verdict)
 {
+    enum pack_form form = pack->form;
     if (entry->kind == ENTRY_DIRECTORY)
         return true;
     uint32_t file = sim_file_index(entry->path);
@@ -349,7 +353,11 @@ static bool take_entry(struct sim_sink *sink, enum pack_form form, const struct 
         bool exists = sink->config.exists_each != 0 && file % sink->config.exists_each == 0;
         if (state != FILE_UNSEEN)
             broken(sink, "file %u was offered when it was known", file);
-        *verdict = exists ? ANSWER_SKIP : ANSWER_SEND;
+        bool tells = sink->config.tells && !exists && entry->kind == ENTRY_LARGE;
+        *verdict = exists ? ANSWER_SKIP : tells ? ANSWER_HASHES : ANSWER_SEND;
+        if (tells && !sim_teller_add(sink->teller, block, pack->count - 1, file,
+                                     (uint32_t)pack_block_count(entry->size)))
+            die(sink, ERROR_MEMORY, "out of memory for what is there");
         sink->states[file] = exists ? FILE_SKIPPED : FILE_OFFERED;
         sink->result.skipped += exists ? 1 : 0;
         if (exists)
@@ -377,7 +385,7 @@ static void take_entries(struct sim_sink *sink, const struct sink_job *job, uint
         struct entry entry;
         switch (pack_next(&pack, &entry, &error)) {
         case PACK_ENTRY:
-            if (!take_entry(sink, pack.form, &entry, &verdicts[count]))
+            if (!take_entry(sink, &pack, job->block, &entry, &verdicts[count]))
                 return;
             break;
         case PACK_END:
@@ -452,6 +460,46 @@ static void take_withdraw(struct sim_sink *sink, const struct sink_job *job)
     large->over = true;
 }
 
+static void take_keep(struct sim_sink *sink, const struct sink_job *job)
+{
+    struct large *large = large_of_id(sink, job->file_id);
+    const char *wrong = large == NULL || large->complete
+                            ? "KEEP comes before its file's entry, or after COMPLETE"
+                            : sim_teller_decide(sink->teller, &sink->config.files, large->file,
+                                                job->block, job->length, job->kept);
+    if (wrong != NULL) {
+        broken(sink, "%s", wrong);
+        die(sink, ERROR_PROTOCOL, wrong);
+        return;
+    }
+    for (uint32_t i = 0; i < job->length; i++) {
+        if ((job->kept >> i & 1) == 0)
+            continue;
+        uint64_t index = job->block + i, left = large->size - index * BLOCK_SIZE;
+        uint8_t value[TREE_HASH_SIZE];
+        bool right;
+        sim_told_hash(&sink->config.files, large->file, (uint32_t)index, value, &right);
+        tree_hash_add(large->hash, index, value);
+        large->received++;
+        uint64_t length = left < BLOCK_SIZE ? left : BLOCK_SIZE;
+        sink->result.verified_bytes += length;
+        sink->result.kept_bytes += length;
+        say(sink, &(struct sink_report){.kind = SINK_KEPT, .size = length});
+    }
+    finish_large(sink, large);
+}
+
+static bool sink_work(void *context, const atomic_bool *stop, sink_emit *emit, void *emit_context)
+{
+    struct sim_sink *sink = context;
+    struct sink_report report = {.kind = SINK_HASHES};
+    (void)stop;
+    if (sink->dead || !sim_teller_next(sink->teller, &sink->config.files, &report.piece))
+        return false;
+    emit(emit_context, &report);
+    return true;
+}
+
 static void take_end(struct sim_sink *sink, const struct sink_job *job)
 {
     if (job->blocks != sink->result.blocks)
@@ -488,7 +536,9 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
         take_complete(sink, job);
     else if (job->kind == SINK_WITHDRAW)
         take_withdraw(sink, job);
-    else
+    else if (job->kind == SINK_KEEP)
+        take_keep(sink, job);
+    else if (job->kind == SINK_END)
         take_end(sink, job);
 }
 
@@ -500,7 +550,7 @@ static bool sink_open(void *context, const struct transfer_request *request,
         return error_set(error, ERROR_NOT_FOUND, "no such directory: %s", request->destination);
     if (request->name_count != 1 || strcmp(request->names[0], SIM_TOP_NAME) != 0)
         broken(sink, "the sink was opened for other names");
-    if (bitmap_size > 0 && sink->config.exists_each != 0)
+    if (bitmap_size > 0 && (sink->config.exists_each != 0 || sink->config.tells))
         existing_bitmap[0] |= 1;
     sink->result.opened = true;
     return true;
@@ -515,6 +565,6 @@ static void sink_close(void *context)
 void sim_sink_storage(struct sim_sink *sink, struct storage *storage)
 {
     static const struct sink_ops ops = {
-        .open = sink_open, .accept = sink_accept, .close = sink_close};
+        .open = sink_open, .accept = sink_accept, .work = sink_work, .close = sink_close};
     *storage = (struct storage){.sink = sink, .sink_ops = &ops};
 }

@@ -3,17 +3,20 @@
 #include <string.h>
 
 #include "crypto/tree_hash.h"
-#include "lab/sim_storage.h"
+#include "lab/sim_told.h"
 #include "tree/pack.h"
 
 #define OFFERS_MAX 4u /* unanswered */
 #define LARGE_AHEAD_DEFAULT 64u
 
-enum file_state { FILE_UNDECIDED, FILE_OFFERED, FILE_TO_SEND, FILE_SKIPPED };
+enum file_state { FILE_UNDECIDED, FILE_OFFERED, FILE_TO_SEND, FILE_TO_COMPARE, FILE_SKIPPED };
 
 struct offer {
     uint32_t block, first, count;
 };
+
+/* Where the entries of an answered offer are: hashes speak of them. */
+#define ANSWERED_MAX 64u
 
 struct large {
     uint32_t file, first, entry_block;
@@ -27,6 +30,9 @@ struct sim_source {
     uint32_t offered, delivered; /* files before these are past that stage */
     struct offer offers[OFFERS_MAX];
     unsigned offer_count;
+    struct offer answered[ANSWERED_MAX];
+    unsigned answered_count;
+    struct sim_listener *listener;
     struct large *large; /* entries given whose content is not */
     unsigned large_first, large_count;
     uint64_t block_at;  /* of large[large_first] */
@@ -53,9 +59,11 @@ struct sim_source *sim_source_new(const struct sim_source_config *config)
     source->states = calloc(config->files.count + 1, 1);
     source->large = calloc(source->config.large_ahead, sizeof *source->large);
     source->small = malloc(PACK_FILE_MAX);
+    source->listener = sim_listener_new();
     for (uint32_t i = 0; i < config->files.count; i++)
         source->total_bytes += config->files.sizes[i];
-    if (source->states != NULL && source->large != NULL && source->small != NULL)
+    if (source->states != NULL && source->large != NULL && source->small != NULL &&
+        source->listener != NULL)
         return source;
     sim_source_free(source);
     return NULL;
@@ -66,6 +74,7 @@ void sim_source_free(struct sim_source *source)
     if (source == NULL)
         return;
     tree_hash_free(source->hash);
+    sim_listener_free(source->listener);
     free(source->states);
     free(source->large);
     free(source->small);
@@ -169,11 +178,18 @@ static enum source_result give_content(struct sim_source *source, uint8_t *buffe
         error_set(&item->error, ERROR_MEMORY, "no memory for a hash");
         return SOURCE_FAILED;
     }
+    bool compares = source->states[large->file] == FILE_TO_COMPARE;
+    bool same = compares && sim_listener_compare(source->listener, large->file,
+                                                 (uint32_t)source->block_at, value);
+    source->complete_next = left <= BLOCK_SIZE || large->file == source->config.withdrawn;
+    if (same) {
+        source->block_at++;
+        return SOURCE_AGAIN;
+    }
     item->block = large->first + (uint32_t)source->block_at++;
     item->has_entry_block = source->config.tell_entry_block;
     item->entry_block = large->entry_block;
     source->blocks++;
-    source->complete_next = left <= BLOCK_SIZE || large->file == source->config.withdrawn;
     return SOURCE_BLOCK;
 }
 
@@ -239,7 +255,8 @@ static bool decided(const struct sim_source *source)
 static bool wanted(const struct sim_source *source, uint32_t file)
 {
     return file != source->config.missing &&
-           (!source->exists || source->states[file] == FILE_TO_SEND);
+           (!source->exists || source->states[file] == FILE_TO_SEND ||
+            source->states[file] == FILE_TO_COMPARE);
 }
 
 static enum source_result give_delivery(struct sim_source *source, uint8_t *buffer,
@@ -273,9 +290,31 @@ static enum source_result give_failure(struct source_item *item)
     return SOURCE_FAILED;
 }
 
+/* Decisions come before what follows them; a block that is not told of yet is waited for. */
+static enum source_result give_decision(struct sim_source *source, struct source_item *item)
+{
+    const struct large *large = &source->large[source->large_first];
+    if (source->states[large->file] != FILE_TO_COMPARE)
+        return SOURCE_AGAIN;
+    if (sim_listener_decided(source->listener, large->file, (uint32_t)source->block_at, item)) {
+        item->file_id = large->id;
+        item->has_entry_block = source->config.tell_entry_block;
+        item->entry_block = large->entry_block;
+        return SOURCE_KEEP;
+    }
+    bool told = source->complete_next ||
+                sim_listener_has(source->listener, large->file, (uint32_t)source->block_at);
+    return told ? SOURCE_AGAIN : SOURCE_WAIT;
+}
+
 static enum source_result next_item(struct sim_source *source, uint8_t *buffer,
                                     struct source_item *item)
 {
+    if (source->large_count > 0) {
+        enum source_result decision = give_decision(source, item);
+        if (decision != SOURCE_AGAIN)
+            return decision;
+    }
     if (source->complete_next)
         return give_complete(source, item);
     if (source->large_count > 0)
@@ -327,12 +366,27 @@ static bool source_answer(void *context, uint32_t block, const uint8_t *verdicts
             return error_set(error, ERROR_PROTOCOL, "an answer has %u verdicts for %u entries",
                              (unsigned)count, offer.count);
         for (uint32_t k = 0; k < offer.count; k++)
-            source->states[offer.first + k] =
-                verdicts[k] == ANSWER_SEND ? FILE_TO_SEND : FILE_SKIPPED;
+            source->states[offer.first + k] = verdicts[k] == ANSWER_SEND     ? FILE_TO_SEND
+                                              : verdicts[k] == ANSWER_HASHES ? FILE_TO_COMPARE
+                                                                             : FILE_SKIPPED;
+        if (source->answered_count < ANSWERED_MAX)
+            source->answered[source->answered_count++] = offer;
         source->offers[i] = source->offers[--source->offer_count];
         return true;
     }
     return error_set(error, ERROR_PROTOCOL, "an answer to block %u, which was not offered", block);
+}
+
+static bool source_hashes(void *context, const struct hash_piece *piece, struct error *error)
+{
+    struct sim_source *source = context;
+    for (unsigned i = 0; i < source->answered_count; i++) {
+        const struct offer *offer = &source->answered[i];
+        if (offer->block == piece->offer && piece->entry < offer->count)
+            return sim_listener_take(source->listener, offer->first + piece->entry, piece) ||
+                   error_set(error, ERROR_MEMORY, "no memory for hashes");
+    }
+    return error_set(error, ERROR_PROTOCOL, "hashes of what was not offered");
 }
 
 static void source_set_existing(void *context, const uint8_t *bitmap, size_t size)
@@ -351,6 +405,7 @@ void sim_source_storage(struct sim_source *source, struct storage *storage)
 {
     static const struct source_ops ops = {.next = source_next,
                                           .answer = source_answer,
+                                          .hashes = source_hashes,
                                           .set_existing = source_set_existing,
                                           .close = source_close};
     *storage = (struct storage){.source = source, .source_ops = &ops};

@@ -53,6 +53,7 @@ uint64_t sim_source_bytes(const struct sim_source *source); /* read so far, for 
 struct sim_sink_config {
     struct sim_files files;
     uint32_t exists_each;    /* every n-th file is there already; 0: nothing exists */
+    bool tells;              /* of the other large ones it has some blocks (lab/sim_told.h) */
     uint32_t fails_file;     /* this file cannot be written; SIM_NO_FILE: none */
     uint32_t fails_at_block; /* the destination is gone at the n-th block; 0: never */
     bool refuses_open;       /* the destination cannot be opened */
@@ -61,7 +62,7 @@ struct sim_sink_config {
 struct sim_sink_result {
     bool opened, finished, closed;
     uint32_t done, skipped, failed;
-    uint64_t blocks, block_bytes, verified_bytes;
+    uint64_t blocks, block_bytes, verified_bytes, kept_bytes; /* kept: among the verified */
     uint32_t held_most; /* content blocks that waited for their entry at once */
 };
 

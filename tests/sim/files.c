@@ -154,6 +154,28 @@ static void what_exists_is_not_sent(void **state)
     run_end(&run);
 }
 
+/* Hashes one way, decisions the other, some blocks kept and some sent: also when messages are lost.
+ */
+static void blocks_that_are_there_are_not_sent(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 40; seed < 46; seed++) {
+        struct run run;
+        run_init(&run, seed, 200 * 1000000, 30 * NS_PER_MS, mixed, MIXED_COUNT);
+        run.files.pull = seed % 2 == 0;
+        run.files.source.tell_entry_block = seed % 3 != 0;
+        run.files.sink.tells = true;
+        run.files.sink.exists_each = seed % 2 == 0 ? 5 : 0;
+        run.path.world.links[0].loss = run.path.world.links[1].loss =
+            seed == 40 ? 0 : UINT32_MAX / 12;
+        run_succeeds(&run);
+        assert_true(run.sink.kept_bytes >= 3 * MIB);
+        assert_int_equal(run.progress[SENDER].kept_bytes, run.sink.kept_bytes);
+        assert_int_equal(run.progress[RECEIVER].kept_bytes, run.sink.kept_bytes);
+        run_end(&run);
+    }
+}
+
 static const uint64_t large[] = {40 * MIB};
 
 static void a_slow_disk_slows_the_sender(void **state)
@@ -247,6 +269,7 @@ int main(void)
         cmocka_unit_test(small_files_cost_no_round_trips),
         cmocka_unit_test(one_file_costs_no_more_round_trips),
         cmocka_unit_test(what_exists_is_not_sent),
+        cmocka_unit_test(blocks_that_are_there_are_not_sent),
         cmocka_unit_test(a_slow_disk_slows_the_sender),
         cmocka_unit_test(a_slow_source_is_what_limits),
         cmocka_unit_test(a_stream_carries_it_too),
