@@ -101,6 +101,15 @@ static bool parse_udp(void *target, const char *value, struct error *error)
     return error_set(error, ERROR_USAGE, "--udp takes auto, only or never, not %s", value);
 }
 
+static bool parse_verify(void *target, const char *value, struct error *error)
+{
+    struct copy_options *options = target;
+    options->verify_disk = strcmp(value, "disk") == 0;
+    return options->verify_disk ||
+           error_set(error, ERROR_USAGE,
+                     "--verify takes disk; that all bytes arrive right is verified anyway");
+}
+
 _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
 #define FIELD(name) offsetof(struct copy_options, name)
 
@@ -170,6 +179,12 @@ static const struct option table[] = {
      NULL},
     {'c', "checksum", OPTION_FLAG, FIELD(checksum), NULL,
      "compare what is there by content, whatever its time says", NULL},
+    {0, "inplace", OPTION_FLAG, FIELD(in_place), NULL,
+     "write large files and devices where they stand (see the manual)", NULL},
+    {0, "verify", OPTION_CUSTOM, 0, "disk", "read back from the disk what was written",
+     parse_verify},
+    {0, "reference", OPTION_TEXT, FIELD(reference), "DIR",
+     "take what is the same from files in DIR, on the destination's side", NULL},
     {0, "whole", OPTION_FLAG, FIELD(whole), NULL, "send whole files, do not look at what is there",
      NULL},
     {0, "lanes", OPTION_CUSTOM, 0, "auto|N", "parallel UDP lanes, 1 to 16", parse_lanes},

@@ -80,6 +80,9 @@ static void set_flags(const struct copy_options *options, struct transfer_reques
     set(request, !options->checksum, TRANSFER_QUICK_CHECK);
     set(request, options->whole, TRANSFER_WHOLE);
     set(request, options->make_path, TRANSFER_MAKE_PATH);
+    set(request, options->reference != NULL, TRANSFER_REFERENCE);
+    set(request, options->in_place, TRANSFER_IN_PLACE);
+    set(request, options->verify_disk, TRANSFER_VERIFY_DISK);
     set(request, options->follow_links, TRANSFER_FOLLOW_LINKS);
     set(request, options->dry_run, TRANSFER_DRY_RUN);
     set(request, options->push && named, TRANSFER_NAME_FILES);
@@ -149,7 +152,9 @@ bool copy_request_fill(const struct copy_options *options, const struct copy_lis
     request->max_delete = options->max_delete;
     transfer_request_take_filter(request, &filter);
     request->destination = strdup(options->destination.path);
-    if (request->destination == NULL)
+    if (options->reference != NULL)
+        request->reference = strdup(options->reference);
+    if (request->destination == NULL || (options->reference != NULL && request->reference == NULL))
         return error_set(error, ERROR_MEMORY, "no memory for the destination");
     for (size_t i = 0; !options->push && i < options->source_count; i++) {
         char *path = copy_request_path(options, i);

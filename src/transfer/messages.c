@@ -107,6 +107,7 @@ static void encode_body(const struct message *message, struct writer *writer)
         write_varint(writer, message->files);
         write_varint(writer, message->size);
         write_u8(writer, message->totals_final ? 1 : 0);
+        write_varint(writer, message->new_bytes);
         break;
     case MESSAGE_FILE_DONE:
         write_text(writer, message->path, message->path_length, MESSAGE_PATH_MAX);
@@ -318,6 +319,7 @@ static void decode_body(struct message *message, struct reader *reader)
         message->files = read_varint(reader);
         message->size = read_varint(reader);
         message->totals_final = read_flag(reader);
+        message->new_bytes = read_varint(reader);
         break;
     case MESSAGE_FILE_DONE:
         read_text(reader, &message->path, &message->path_length, MESSAGE_PATH_MAX);

@@ -79,6 +79,7 @@ struct message {
     uint64_t kept_bytes;      /* PROGRESS */
     uint64_t disk_wait_ns;    /* PROGRESS */
     uint64_t unsupported;     /* UNSUPPORTED: the type */
+    uint64_t new_bytes;       /* TOTALS */
     bool totals_final;        /* TOTALS */
     uint8_t hash[32];         /* COMPLETE, FILE_DONE */
     enum error_kind kind;     /* WITHDRAW, PROBLEM */

@@ -193,6 +193,11 @@ static bool on_names(struct transfer *transfer, const struct message *message, u
         return false;
     names->flags = transfer->request->flags;
     names->max_delete = transfer->request->max_delete;
+    if (transfer->request->reference != NULL) {
+        names->reference = strdup(transfer->request->reference);
+        if (names->reference == NULL)
+            return error_set(error, ERROR_MEMORY, "out of memory for the destination");
+    }
     if (names->name_count > 1)
         names->flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
     names->destination = strdup(transfer->request->destination);
@@ -458,8 +463,14 @@ static void put_file_job(struct transfer *transfer, enum sink_job_kind kind,
     transfer_put(transfer, &job, now_ns);
 }
 
-static void on_totals(struct transfer *transfer, const struct message *message)
+/* Once it is known what will come, the sink sees whether it fits: better now than later. */
+static void on_totals(struct transfer *transfer, const struct message *message, uint64_t now_ns)
 {
+    if (message->totals_final && !transfer->progress.totals_final) {
+        struct work_job job = {.kind = WORK_SINK,
+                               .sink = {.kind = SINK_TOTALS, .size = message->new_bytes}};
+        transfer_put(transfer, &job, now_ns);
+    }
     transfer->progress.total_files = message->files;
     transfer->progress.total_bytes = message->size;
     transfer->progress.totals_final = message->totals_final;
@@ -500,7 +511,7 @@ static bool receiver_message(struct transfer *transfer, const struct message *me
     case MESSAGE_PROBLEM:
         return on_problem(transfer, message);
     case MESSAGE_TOTALS:
-        on_totals(transfer, message);
+        on_totals(transfer, message, now_ns);
         return true;
     default:
         return transfer_common_message(transfer, message, error);

@@ -59,6 +59,7 @@ struct sender {
     uint64_t end_blocks, end_files, blocks_acked;
     uint64_t told_payload, told_lost; /* STATS: as they were when last told */
     bool source_waits, exhausted;
+    uint64_t new_bytes; /* TOTALS: under names that are not at the destination */
     bool totals_changed, totals_final_said;
     uint64_t starved_since_ns; /* 0: the session does not wait for our disk */
     uint8_t result;
@@ -242,6 +243,7 @@ static void take_totals(struct transfer *transfer, const struct work_report *rep
     progress->total_files = report->total_files;
     progress->total_bytes = report->total_bytes;
     progress->totals_final = report->totals_final;
+    transfer->sender->new_bytes = report->new_bytes;
     transfer->sender->totals_changed = true;
 }
 
@@ -598,6 +600,7 @@ static void say_totals(struct transfer *transfer, uint64_t now_ns)
     struct message totals = {.type = MESSAGE_TOTALS,
                              .files = progress->total_files,
                              .size = progress->total_bytes,
+                             .new_bytes = sender->new_bytes,
                              .totals_final = progress->totals_final};
     transfer_say(transfer, &totals, now_ns);
 }

@@ -174,8 +174,11 @@ bool transfer_say_request(struct transfer *transfer, uint64_t now_ns, struct err
         return error_set(error, ERROR_MEMORY, "out of memory for the request");
     struct writer writer = writer_of(body, MESSAGE_LONG_BODY_MAX);
     struct transfer_request request = *transfer->request;
-    if (transfer->config.role == ROLE_RECEIVER)
-        request.destination = NULL; /* a pull's is no business of the server */
+    if (transfer->config.role ==
+        ROLE_RECEIVER) { /* what is on this side is no business of the server */
+        request.destination = NULL;
+        request.flags &= ~(uint64_t)TRANSFER_REFERENCE;
+    }
     transfer_request_encode(&request, &writer);
     bool fits = !writer.failed && transfer->request->name_count <= REQUEST_PATHS_MAX;
     if (fits)

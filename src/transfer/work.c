@@ -428,6 +428,7 @@ static void step_source(struct work *work)
                                  .blocks = item.blocks,
                                  .files = item.files,
                                  .total_files = item.total_files,
+                                 .new_bytes = item.new_bytes,
                                  .total_bytes = item.total_bytes};
     memcpy(report.hash, item.hash, sizeof report.hash);
     if (result == SOURCE_BLOCK) {

@@ -100,7 +100,7 @@ struct work_report {
     uint64_t kept; /* SOURCE_KEEP, and what a piece of SINK_HASHES has present */
     uint8_t *bytes;
     const struct transfer_request *names;
-    uint64_t file_id, size, blocks, files, failures, total_files, total_bytes;
+    uint64_t file_id, size, blocks, files, failures, total_files, total_bytes, new_bytes;
     uint8_t hash[32];
     enum error_kind error_kind;
     int os_errno;

@@ -100,6 +100,8 @@ static void write_tail(struct pack_writer *pack, const struct entry *entry)
     }
     if (entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE || entry->kind == ENTRY_SAME)
         write_varint(writer, entry->size);
+    if (entry->kind == ENTRY_SAME)
+        write_bytes(writer, entry->hash, PACK_HASH_SIZE);
     if (entry->kind == ENTRY_LARGE && pack->form == PACK_DELIVERY) {
         write_varint(writer, entry->id);
         write_varint(writer, entry->first_block);
@@ -215,9 +217,11 @@ static bool read_file(struct pack_reader *pack, struct entry *entry)
     entry->size = read_varint(reader);
     if (reader->failed || entry->size > PACK_FILE_MAX)
         return false;
-    if (pack->form == PACK_OFFER || entry->kind == ENTRY_SAME)
-        return pack->form != PACK_OFFER || entry->kind != ENTRY_SAME;
+    if (pack->form == PACK_OFFER)
+        return entry->kind == ENTRY_FILE;
     entry->hash = read_bytes(reader, PACK_HASH_SIZE);
+    if (entry->kind == ENTRY_SAME)
+        return !reader->failed;
     entry->bytes = read_bytes(reader, (size_t)entry->size);
     return !reader->failed;
 }

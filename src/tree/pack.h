@@ -27,7 +27,7 @@ enum entry_kind {
     ENTRY_FILE = 2,
     ENTRY_LINK = 3,
     ENTRY_LARGE = 4,
-    ENTRY_SAME = 5,      /* deliveries only: a small file whose hash at the receiver was right */
+    ENTRY_SAME = 5,      /* deliveries only: a small file that the receiver has, by its hash */
     ENTRY_SPECIAL = 6,   /* a device, named pipe or socket */
     ENTRY_HARD_LINK = 7, /* deliveries only: another name of a file of this transfer */
     ENTRY_KIND_COUNT
@@ -49,7 +49,7 @@ struct entry {
     int64_t mtime_s;
     uint32_t mtime_ns;
     uint64_t size;        /* FILE, SAME, LARGE; of a LARGE in a delivery 0: not known yet */
-    const uint8_t *hash;  /* FILE in a delivery: PACK_HASH_SIZE bytes */
+    const uint8_t *hash;  /* FILE in a delivery, SAME: PACK_HASH_SIZE bytes */
     const uint8_t *bytes; /* FILE in a delivery: `size` of them */
     const char *target;   /* LINK, HARD_LINK: the file's path; not ended by NUL */
     size_t target_size;

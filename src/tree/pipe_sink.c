@@ -290,6 +290,8 @@ static void pipe_accept(void *context, const struct sink_job *job, sink_emit *em
     case SINK_WITHDRAW:
         fail(sink, job->error.kind, job->error.text);
         break;
+    case SINK_TOTALS: /* whether it has room is for its reader to know */
+        break;
     case SINK_END:
         sink->end = *job;
         sink->end_known = true;

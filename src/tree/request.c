@@ -7,12 +7,12 @@
 #include "tree/wildcard.h"
 
 #define KNOWN_FLAGS                                                                                \
-    (((TRANSFER_WHOLE << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE | TRANSFER_MAX_DELETE |      \
-     TRANSFER_FILES_FROM | TRANSFER_LIST_TREES | TRANSFER_UPDATE | TRANSFER_IGNORE_EXISTING |      \
-     TRANSFER_EXISTING | TRANSFER_NO_PERMS | TRANSFER_NO_TIMES | TRANSFER_OWNER | TRANSFER_GROUP | \
-     TRANSFER_NUMERIC_IDS | TRANSFER_OWNERS_ASKED | TRANSFER_XATTRS | TRANSFER_ACLS |              \
-     TRANSFER_SPECIALS | TRANSFER_HARD_LINKS | TRANSFER_REMOVE_SOURCE | TRANSFER_SPARSE |          \
-     TRANSFER_STREAM)
+    (((TRANSFER_VERIFY_DISK << 1) - 1) | TRANSFER_FILTERS | TRANSFER_DELETE |                      \
+     TRANSFER_MAX_DELETE | TRANSFER_FILES_FROM | TRANSFER_LIST_TREES | TRANSFER_UPDATE |           \
+     TRANSFER_IGNORE_EXISTING | TRANSFER_EXISTING | TRANSFER_NO_PERMS | TRANSFER_NO_TIMES |        \
+     TRANSFER_OWNER | TRANSFER_GROUP | TRANSFER_NUMERIC_IDS | TRANSFER_OWNERS_ASKED |              \
+     TRANSFER_XATTRS | TRANSFER_ACLS | TRANSFER_SPECIALS | TRANSFER_HARD_LINKS |                   \
+     TRANSFER_REMOVE_SOURCE | TRANSFER_SPARSE | TRANSFER_STREAM)
 
 void transfer_request_release(struct transfer_request *request)
 {
@@ -21,6 +21,7 @@ void transfer_request_release(struct transfer_request *request)
     free(request->names);
     free(request->name_is_directory);
     free(request->destination);
+    free(request->reference);
     filter_release(&request->filter);
     memset(request, 0, sizeof *request);
 }
@@ -101,6 +102,8 @@ void transfer_request_encode(const struct transfer_request *request, struct writ
         write_filter(&request->filter, writer);
     if ((request->flags & TRANSFER_MAX_DELETE) != 0)
         write_varint(writer, request->max_delete);
+    if ((request->flags & TRANSFER_REFERENCE) != 0)
+        write_sized(writer, request->reference, strlen(request->reference));
 }
 
 void transfer_request_take_filter(struct transfer_request *request, struct filter *filter)
@@ -189,6 +192,12 @@ static bool read_request(struct transfer_request *request, struct reader *reader
         return false;
     if ((request->flags & TRANSFER_MAX_DELETE) != 0)
         request->max_delete = read_varint(reader);
+    if ((request->flags & TRANSFER_REFERENCE) != 0) {
+        bytes = read_path(reader, &size, error);
+        request->reference = bytes != NULL ? copy_text(bytes, size) : NULL;
+        if (request->reference == NULL)
+            return error_set(error, ERROR_MEMORY, "no memory for a request");
+    }
     if (!reader_finished(reader))
         return error_set(error, ERROR_PROTOCOL, "a request is cut short or too long");
     return true;

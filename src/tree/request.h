@@ -23,6 +23,9 @@ enum transfer_flag {
     TRANSFER_WILDCARDS = 1u << 5,                /* sources may hold * ? [...] */
     TRANSFER_NAME_FILES = 1u << 6,               /* push: every file by its name */
     TRANSFER_WHOLE = 1u << 7,                    /* --whole: what is there is not compared */
+    TRANSFER_REFERENCE = 1u << 8,                /* --reference: a path follows */
+    TRANSFER_IN_PLACE = 1u << 9,                 /* --inplace: large files where they stand */
+    TRANSFER_VERIFY_DISK = 1u << 10,             /* --verify=disk: read back what was written */
     TRANSFER_FILTERS = 1u << 16,                 /* filter rules follow */
     TRANSFER_DELETE = 1u << 17,                  /* --delete: what did not come, at the end */
     TRANSFER_MAX_DELETE = 1u << 18,              /* --max-delete: a number follows */
@@ -59,6 +62,7 @@ struct transfer_request {
         *destination; /* push: as the user wrote it, "" for home, "~/x" allowed. Pull: local path */
     struct filter filter; /* without rules unless TRANSFER_FILTERS */
     uint64_t max_delete;  /* with TRANSFER_MAX_DELETE */
+    char *reference;      /* with TRANSFER_REFERENCE: a directory on the destination's side */
 };
 
 void transfer_request_release(struct transfer_request *request);

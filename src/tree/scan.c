@@ -45,6 +45,7 @@ struct scan {
     unsigned side;
     size_t prefix_size; /* of the path as the filter sees it, with its "/" */
     char *filtered;     /* prefix, and room for a path */
+    bool flat;
     uint64_t own_names;
     size_t path_size;
     char path[PACK_PATH_MAX + 256];
@@ -81,6 +82,11 @@ void scan_set_specials(struct scan *scan)
 void scan_set_everything(struct scan *scan)
 {
     scan->specials = scan->everything = true;
+}
+
+void scan_set_flat(struct scan *scan)
+{
+    scan->flat = true;
 }
 
 bool scan_set_filter(struct scan *scan, const struct filter *filter, unsigned side,
@@ -365,7 +371,7 @@ static enum scan_result look(struct scan *scan, const struct frame *frame, struc
     if (S_ISDIR(entry->status.st_mode)) {
         if (scan->follow_links && is_ancestor(scan, &entry->status))
             return problem(scan, entry, error, ELOOP, "a directory that contains itself");
-        scan->enter = true;
+        scan->enter = !scan->flat;
         return SCAN_ENTRY;
     }
     if (S_ISREG(entry->status.st_mode) || S_ISLNK(entry->status.st_mode) || scan->specials)

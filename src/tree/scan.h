@@ -45,6 +45,8 @@ void scan_set_specials(struct scan *scan);
 /* Nothing is left out in silence: these, petrel's own names and what the filter excludes (marked,
  * and not gone into) become entries. */
 void scan_set_everything(struct scan *scan);
+/* Directories below the root are entries, but not gone into. */
+void scan_set_flat(struct scan *scan);
 /* How many names were left out until now because they are petrel's own. */
 uint64_t scan_own_names(const struct scan *scan);
 void scan_free(struct scan *scan);

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/aligned.h"
+#include "base/units.h"
 #include "tree/sink_internal.h"
 
 uint64_t sink_clock_ns(void)
@@ -64,6 +66,15 @@ void sink_file_skipped(struct file_sink *sink, const char *path, uint64_t size, 
 void sink_file_failed(struct file_sink *sink, const char *path, bool is_file,
                       const struct error *error)
 {
+    if (error->kind == ERROR_NO_SPACE) { /* the next file finds no room either */
+        struct error full = {0};
+        error_set(&full, ERROR_NO_SPACE,
+                  "%.200s: %.120s; make room there and run the same again: it goes on from here",
+                  path, error->text);
+        sink->is_full = true;
+        sink_fail(sink, &full);
+        return;
+    }
     sink->failures++;
     sink->files_failed += is_file;
     struct sink_report report = {.kind = SINK_FILE_FAILED, .path = path, .error = *error};
@@ -138,7 +149,7 @@ struct file_sink *file_sink_new(void)
     struct file_sink *sink = calloc(1, sizeof *sink);
     if (sink == NULL)
         return NULL;
-    sink->place.root = -1;
+    sink->place.root = sink->place.reference = -1;
     for (size_t i = 0; i < DIRECTORIES_OPEN; i++)
         sink->directories[i].fd = -1;
     return sink;
@@ -161,15 +172,19 @@ static void lock_root(struct file_sink *sink)
     sink->salt |= 1;
 }
 
-/* A file that is not there may be half there: then it is offered, as if it were. */
-static bool was_begun(struct file_sink *sink, size_t name)
+/* A file that is not there may be half there, or there under another name: then it is offered, as
+ * if it were. */
+static bool may_have_some(struct file_sink *sink, size_t name)
 {
     const char *prefix = sink->place.prefixes[name];
     struct stat status;
     char journal[TEMP_NAME_SIZE];
-    if (sink->place.root < 0 || prefix[0] == '\0' || sink->place.is_directory[name] ||
-        (sink->flags & TRANSFER_WHOLE) != 0)
+    if (sink->place.root < 0 || (sink->flags & TRANSFER_WHOLE) != 0)
         return false;
+    if (sink->place.is_directory[name] || prefix[0] == '\0')
+        return sink->place.reference >= 0;
+    if (find_may_help(sink))
+        return true;
     sink_journal_name(sink_large_temp_of(prefix), journal);
     return fstatat(sink->place.root, journal, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -192,7 +207,8 @@ static bool sink_open(void *context, const struct transfer_request *request,
     if ((sink->flags & TRANSFER_DRY_RUN) == 0)
         lock_root(sink);
     for (size_t i = 0; i < sink->place.count; i++) {
-        if (sink->place.existed[i] || was_begun(sink, i) || (sink->flags & TRANSFER_EXISTING) != 0)
+        if (sink->place.existed[i] || may_have_some(sink, i) ||
+            (sink->flags & TRANSFER_EXISTING) != 0)
             existing_bitmap[i / 8] |= (uint8_t)(1u << (i % 8));
     }
     return true;
@@ -256,6 +272,24 @@ static void tidy(struct file_sink *sink)
     }
 }
 
+/* Before much has come: whether all of it can. */
+static void check_room(struct file_sink *sink, uint64_t size)
+{
+    struct statvfs space;
+    struct error error = {0};
+    char room[24], wanted[24];
+    if (sink->place.root < 0 || (sink->flags & (TRANSFER_DRY_RUN | TRANSFER_SPARSE)) != 0 ||
+        fstatvfs(sink->place.root, &space) != 0 || space.f_frsize == 0 || space.f_blocks == 0)
+        return;
+    uint64_t available = (uint64_t)space.f_bavail * space.f_frsize;
+    if (size <= sink->taken || size - sink->taken <= available)
+        return;
+    error_set(&error, ERROR_NO_SPACE,
+              "the destination has room for %s, and %s are to come; make room there, or copy less",
+              format_size(room, sizeof room, available), format_size(wanted, sizeof wanted, size));
+    sink_fail(sink, &error);
+}
+
 static void sink_accept(void *context, const struct sink_job *job, sink_emit *emit,
                         void *emit_context)
 {
@@ -286,6 +320,9 @@ static void sink_accept(void *context, const struct sink_job *job, sink_emit *em
         break;
     case SINK_FORGET:
         holding_forget(sink, job->block, job->entry);
+        break;
+    case SINK_TOTALS:
+        check_room(sink, job->size);
         break;
     case SINK_END:
         sink->end = *job;
@@ -335,6 +372,8 @@ static void sink_close(void *context)
     sink->emit = ignore_report; /* nobody listens any more */
     large_discard_all(sink);
     offer_discard_all(sink);
+    if (sink->is_full) /* what is whole has its room */
+        batch_flush(sink);
     batch_discard(sink);
     if (sink->is_open && !sink->has_ended)
         directory_finish(sink);
@@ -343,6 +382,7 @@ static void sink_close(void *context)
     deletion_close(sink);
     sink_links_close(sink);
     sink_forget_directories(sink);
+    find_close(sink);
     place_close(&sink->place);
     owner_names_free(sink->owners);
     free(sink->room);

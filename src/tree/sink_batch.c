@@ -115,18 +115,20 @@ static void sync_one_by_one(struct file_sink *sink)
     }
 }
 
-/* When a whole file system cannot be synced, the files tell one by one which of them suffered. */
-static void sync_files(struct file_sink *sink)
+/* When a whole file system cannot be synced, the files tell one by one which of them suffered.
+ * False then: the system may have dropped a file, and with it what it knows of its errors. */
+static bool sync_files(struct file_sink *sink)
 {
     struct batch *batch = &sink->batch;
     struct synced synced = {.count = 0};
-    bool done = batch->count > SYNC_ALONE;
-    for (size_t i = 0; i < batch->count && done; i++) {
+    bool alone = batch->count <= SYNC_ALONE, done = true;
+    for (size_t i = 0; i < batch->count && done && !alone; i++) {
         int parent = sink_parent(sink, batch->files[i].path, false);
         done = parent >= 0 && sync_file_system(&synced, parent);
     }
-    if (!done)
+    if (alone || !done)
         sync_one_by_one(sink);
+    return done;
 }
 
 /* ---- final names ---- */
@@ -220,10 +222,45 @@ static void sync_directories(struct file_sink *sink)
     }
 }
 
+/* What was synced is read back, not from memory. */
+static void read_back(struct file_sink *sink, struct waiting_file *file)
+{
+    char name[TEMP_NAME_SIZE];
+    struct error error = {0};
+    uint8_t hash[TREE_HASH_SIZE];
+    sink_temp_name(file->temp, name);
+    int parent = sink_parent(sink, file->path, false);
+    int fd = parent >= 0 ? openat(parent, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    struct tree_hash *parts = tree_hash_new(file->size);
+    bool read = fd >= 0 && parts != NULL && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0;
+    uint32_t count = (uint32_t)pack_block_count(file->size), length;
+    for (uint32_t i = 0; i < count && read; i++)
+        read =
+            holding_read(sink, fd, file->size, i, hash, &length) && tree_hash_add(parts, i, hash);
+    if (count == 0)
+        tree_hash_whole("", 0, hash);
+    if (!read)
+        error_set_errno(&error, errno, "cannot be read back from the disk");
+    else if ((count > 0 && !tree_hash_result(parts, hash)) ||
+             memcmp(hash, file->hash, sizeof hash) != 0)
+        error_set(&error, ERROR_VERIFY, "the disk gives back other bytes than were written");
+    if (error.kind != ERROR_NONE)
+        fail_file(sink, file, &error);
+    tree_hash_free(parts);
+    if (fd >= 0)
+        close(fd);
+}
+
 void batch_flush(struct file_sink *sink)
 {
     struct batch *batch = &sink->batch;
-    sync_files(sink);
+    bool certain = sync_files(sink);
+    bool reads = !certain || (sink->flags & TRANSFER_VERIFY_DISK) != 0;
+    for (size_t i = 0; i < batch->count && reads; i++) {
+        struct waiting_file *file = &batch->files[i];
+        if (!file->has_failed && !file->is_link)
+            read_back(sink, file);
+    }
     for (size_t i = 0; i < batch->count; i++) {
         struct waiting_file *file = &batch->files[i];
         struct error error = {0};

@@ -43,6 +43,26 @@ static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
     return facts_set(sink, fd, &facts, error);
 }
 
+/* --inplace to a device: nothing else can be done with one. */
+static bool write_device(struct file_sink *sink, const struct entry *entry, bool *is_one,
+                         struct error *error)
+{
+    struct stat status;
+    int parent = sink_parent(sink, sink->path, false);
+    const char *leaf = beneath_leaf(sink->path);
+    *is_one = (sink->flags & TRANSFER_IN_PLACE) != 0 && parent >= 0 &&
+              fstatat(parent, leaf, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISBLK(status.st_mode);
+    if (!*is_one)
+        return false;
+    int fd = openat(parent, leaf, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    bool done = fd >= 0 && write_all(fd, entry->bytes, (size_t)entry->size) && fsync(fd) == 0;
+    if (!done)
+        error_set_errno(error, errno, "cannot be written in place");
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
 static bool small_file(struct file_sink *sink, const struct entry *entry, uint64_t temp,
                        bool *is_new, struct error *error)
 {
@@ -169,12 +189,21 @@ static bool make_special(struct file_sink *sink, const struct entry *entry, uint
 }
 
 /* Small files, links and specials: made under a temporary name, finished with their batch. */
-static void deliver_small(struct file_sink *sink, const struct entry *entry)
+static void deliver_small(struct file_sink *sink, const struct entry *entry, bool kept)
 {
     bool is_link = entry->kind != ENTRY_FILE; /* or a special: nothing to sync, no hash */
     uint64_t temp = sink_temp_of(sink, sink->path);
     struct error error = {0};
-    bool is_new = false, lost = false;
+    sink->taken += entry->size;
+    bool is_new = false, lost = false, is_device = false;
+    if (!is_link && write_device(sink, entry, &is_device, &error)) {
+        sink_verified(sink, entry->size);
+        sink_file_done(sink, sink->path, entry->size, entry->hash);
+    } else if (is_device) {
+        sink_file_failed(sink, sink->path, true, &error);
+    }
+    if (is_device)
+        return;
     bool made = entry->kind == ENTRY_LINK ? make_link(sink, entry, temp, &is_new, &lost, &error)
                 : is_link                 ? make_special(sink, entry, temp, &is_new, &lost, &error)
                                           : small_file(sink, entry, temp, &is_new, &error);
@@ -192,8 +221,43 @@ static void deliver_small(struct file_sink *sink, const struct entry *entry)
     if (!is_link)
         memcpy(file.hash, entry->hash, sizeof file.hash);
     batch_add(sink, &file);
-    if (!is_link)
+    if (!is_link && kept)
+        sink_kept(sink, entry->size);
+    else if (!is_link)
         sink_verified(sink, entry->size);
+}
+
+/* Whether the file that is there, as `fd`, is the one that the answer told of. */
+static bool is_as_told(int fd, const struct entry *entry, struct stat *status)
+{
+    return fd >= 0 && fstat(fd, status) == 0 && S_ISREG(status->st_mode) &&
+           (uint64_t)status->st_size == entry->size;
+}
+
+/* Under another name there is a file that had this content when the answer was made: it is copied,
+ * and hashed again. */
+static void copy_small(struct file_sink *sink, const struct entry *entry)
+{
+    struct error error = {0};
+    struct stat status;
+    struct entry found = *entry;
+    uint8_t hash[TREE_HASH_SIZE];
+    int fd = find_open(sink, entry->size, entry->mtime_s, entry->mtime_ns, &status);
+    bool read = is_as_told(fd, entry, &status) && offer_read(sink, fd, entry->size);
+    if (fd >= 0)
+        close(fd);
+    if (read)
+        tree_hash_whole(sink->block, (size_t)entry->size, hash);
+    if (!read || memcmp(hash, entry->hash, sizeof hash) != 0) {
+        error_set(&error, ERROR_CHANGED,
+                  "was to be taken from another file at the destination, which has changed "
+                  "meanwhile; copy it again");
+        sink_file_failed(sink, sink->path, true, &error);
+        return;
+    }
+    found.kind = ENTRY_FILE;
+    found.bytes = sink->block;
+    deliver_small(sink, &found, true);
 }
 
 /* What is there has the right bytes: it was read and hashed for the answer. */
@@ -204,8 +268,11 @@ static void deliver_same(struct file_sink *sink, const struct entry *entry)
     int parent = sink_parent(sink, sink->path, false);
     int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     int fd = parent < 0 ? -1 : openat(parent, beneath_leaf(sink->path), flags);
-    bool done = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                (uint64_t)status.st_size == entry->size;
+    if (fd < 0) {
+        copy_small(sink, entry);
+        return;
+    }
+    bool done = is_as_told(fd, entry, &status);
     if (!done)
         error_set(&error, ERROR_CHANGED,
                   "was changed at the destination while it was compared; copy it again");
@@ -215,10 +282,9 @@ static void deliver_same(struct file_sink *sink, const struct entry *entry)
                  (status.st_mode & 07777) != (facts.mode & 0777))) {
         done = facts_set(sink, fd, &facts, &error);
     }
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     if (done)
-        sink_file_skipped(sink, sink->path, entry->size, NULL);
+        sink_file_skipped(sink, sink->path, entry->size, entry->hash);
     else
         sink_file_failed(sink, sink->path, true, &error);
 }
@@ -236,7 +302,7 @@ static void deliver(struct file_sink *sink, const struct entry *entry)
     else if (entry->kind == ENTRY_HARD_LINK)
         sink_links_entry(sink, entry);
     else
-        deliver_small(sink, entry);
+        deliver_small(sink, entry, false);
 }
 
 bool entry_is_there(const struct stat *status, const struct entry *entry)

@@ -176,6 +176,8 @@ void half_end(struct file_sink *sink, struct large_file *file, bool keep)
 {
     char name[TEMP_NAME_SIZE];
     int parent = sink_parent(sink, file->path, false);
+    if (file->in_place)
+        return;
     keep = keep && file->journal != NULL && !journal_is_empty(file->journal);
     sink_temp_name(file->temp, name);
     if (file->made && !keep && parent >= 0)

@@ -9,18 +9,25 @@
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
 
-bool holding_is_likely(struct file_sink *sink, const char *path)
+#define PAGE 4096u
+
+bool holding_is_likely(struct file_sink *sink, const struct entry *entry)
 {
     char name[TEMP_NAME_SIZE];
     struct stat status;
-    int parent = sink_parent(sink, path, false);
-    if (parent < 0)
-        return false;
-    if (fstatat(parent, beneath_leaf(path), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(status.st_mode) && status.st_size > 0)
+    int parent = sink_parent(sink, sink->path, false);
+    if (parent >= 0 &&
+        fstatat(parent, beneath_leaf(sink->path), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        ((S_ISREG(status.st_mode) && status.st_size > 0) ||
+         (S_ISBLK(status.st_mode) && (sink->flags & TRANSFER_IN_PLACE) != 0)))
         return true;
-    sink_journal_name(sink_large_temp_of(path), name);
-    return fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    sink_journal_name(sink_large_temp_of(sink->path), name);
+    if (parent >= 0 && fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        return true;
+    int fd = find_open(sink, entry->size, entry->mtime_s, entry->mtime_ns, &status);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
 }
 
 /* ---- the records ---- */
@@ -32,8 +39,13 @@ static int open_old(struct file_sink *sink, const char *path, struct stat *statu
     int fd = parent < 0 ? -1 : openat(parent, beneath_leaf(path), flags);
     if (fd < 0)
         return -1;
-    if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
+    bool known = fstat(fd, status) == 0;
+    if (known && S_ISREG(status->st_mode))
         return fd;
+    if (known && S_ISBLK(status->st_mode) && (sink->flags & TRANSFER_IN_PLACE) != 0) {
+        status->st_size = (off_t)sink_device_size(fd);
+        return fd;
+    }
     close(fd);
     return -1;
 }
@@ -78,6 +90,7 @@ static void join(struct file_sink *sink, struct holding *holding, struct large_f
 {
     holding->file = file;
     file->holding = holding;
+    file->differs = file->differs || holding->elsewhere; /* has no file of its own yet */
     if (file->count < holding->count) { /* the file has shrunk since it was offered */
         holding->count = file->count;
         holding->limit = limit_of(holding);
@@ -133,7 +146,13 @@ bool holding_begin(struct file_sink *sink, const struct entry *entry, uint32_t o
                                 .count = (uint32_t)pack_block_count(entry->size),
                                 .old = -1};
     holding->old = open_old(sink, path, &holding->old_status);
-    half_open(sink, path, &holding->half);
+    holding->elsewhere = holding->old < 0;
+    if (holding->elsewhere)
+        holding->old =
+            find_open(sink, entry->size, entry->mtime_s, entry->mtime_ns, &holding->old_status);
+    holding->half.fd = -1;
+    if ((sink->flags & TRANSFER_IN_PLACE) == 0 || holding->old < 0 || holding->elsewhere)
+        half_open(sink, path, &holding->half);
     holding->limit = limit_of(holding);
     struct holding **link = &sink->holdings;
     while (*link != NULL)
@@ -159,16 +178,24 @@ void holding_forget(struct file_sink *sink, uint32_t offer, uint32_t entry)
 
 /* ---- telling ---- */
 
+/* Whole pages are asked for, which a descriptor with O_DIRECT wants; a last, shorter block ends
+ * where the file does, or is cut. */
+static size_t asked_for(size_t length, size_t got)
+{
+    size_t pages = (length - got + PAGE - 1) / PAGE * PAGE;
+    return pages < BLOCK_SIZE - got ? pages : BLOCK_SIZE - got;
+}
+
 bool holding_read(struct file_sink *sink, int fd, uint64_t size, uint32_t index,
                   uint8_t hash[TREE_HASH_SIZE], uint32_t *length)
 {
     if (sink->block == NULL)
-        sink->block = aligned_new(BLOCK_SIZE, 4096);
+        sink->block = aligned_new(BLOCK_SIZE, PAGE);
     *length = large_length(size, index);
     size_t got = 0;
     uint64_t offset = (uint64_t)index * BLOCK_SIZE;
     while (sink->block != NULL && got < *length) {
-        ssize_t n = pread(fd, sink->block + got, *length - got, (off_t)(offset + got));
+        ssize_t n = pread(fd, sink->block + got, asked_for(*length, got), (off_t)(offset + got));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

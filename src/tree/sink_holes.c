@@ -60,7 +60,7 @@ static bool clear(struct file_sink *sink, struct large_file *file, uint32_t inde
     if (!large_open(sink, file, error))
         return false;
     struct stat status;
-    if (fstat(file->fd, &status) == 0 && status.st_size <= offset)
+    if (!file->is_device && fstat(file->fd, &status) == 0 && status.st_size <= offset)
         return true;
     if (fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length) == 0)
         return true;

@@ -7,9 +7,12 @@
  *   sink_offer.c      offers: what is there already is looked at, piece by piece, and answered
  *   sink_hold.c       of an offered large file: what is there, hashed and told in pieces
  *   sink_keep.c       blocks that need not come: taken from what is there
+ *   sink_find.c       content that is there under another name
  *   sink_half.c       half-written files with their journals
  *   sink_facts.c      owners, permissions, extended attributes, times
  *   sink_large.c      large files from their content blocks
+ *   sink_open.c       their files: made, opened, written
+ *   sink_finish.c     their end: compared, synced, read back, named
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
  *   sink_holes.c      blocks and pages of zeros
@@ -26,6 +29,7 @@
 #include "base/block.h"
 #include "base/range_set.h"
 #include "crypto/tree_hash.h"
+#include "tree/content_index.h"
 #include "tree/journal.h"
 #include "tree/owner_names.h"
 #include "tree/pack.h"
@@ -49,7 +53,9 @@
 
 /* Where the names land: name i is prefixes[i] below root ("" is root itself). */
 struct place {
-    int root; /* -1: does not exist (dry run) */
+    int root;      /* -1: does not exist (dry run) */
+    bool in_place; /* a single file may go to a device */
+    int reference; /* --reference, or -1 */
     bool root_made;
     char **names; /* as they were announced */
     char **prefixes;
@@ -121,7 +127,8 @@ struct holding {
     uint32_t count, at, limit; /* blocks; the next to look at; behind the last that can be there */
     bool ended;                /* everything is told */
     struct half half;
-    int old; /* the file under the final name, -1 */
+    int old;        /* the file under the final name, or one to try (sink_find.c); -1 */
+    bool elsewhere; /* `old` has another name */
     struct stat old_status;
     struct told *building;    /* the piece in hand */
     struct told *told, *last; /* not decided yet */
@@ -155,6 +162,9 @@ struct large_file {
     uint8_t *extra; /* what facts.extra borrows */
     int fd;         /* -1 while closed */
     bool made, reserved, direct, sparse, is_new;
+    bool counted;             /* in sink->taken, as a whole */
+    bool sync_failed;         /* final: nothing of it is of use */
+    bool in_place, is_device; /* --inplace: written where it stands */
     ino_t inode;
     uint64_t used;
     struct tree_hash *hash;
@@ -168,6 +178,8 @@ struct large_file {
                                        many of them are copied; none need be if that is all */
     bool differs;                   /* something else is in the file: the prefix has to be copied */
     bool no_clone;                  /* the file system shares no blocks */
+    struct tree_hash *back;         /* --verify=disk: of what the disk gives back */
+    uint32_t back_done;
     struct told *copies, *last_copy; /* decided on, with blocks to copy from the old file */
 };
 
@@ -215,17 +227,21 @@ struct file_sink {
     struct file_list *list; /* --files-from, NULL */
     char *admitted;         /* a directory that the filter is known to let pass, or NULL */
     bool is_open, has_failed, has_ended;
+    bool is_full;                 /* failed, for there is no room */
     uint64_t salt;                /* 0: the only petrel that writes to this root */
     char path[SINK_PATH_MAX + 2]; /* of the entry in hand, below root */
     struct open_directory directories[DIRECTORIES_OPEN];
     uint64_t clock; /* counts uses, for the least recently used */
     struct batch batch;
+    struct content_index *index; /* NULL: not needed yet, or there is none */
+    bool index_ready;
     struct asked *asked; /* oldest first */
     size_t asked_bytes;
     struct holding *holdings;
     size_t holding_count, told_blocks, journal_count;
     uint8_t *block; /* BLOCK_SIZE, for reading what is here; NULL until needed */
     bool turn;      /* reading for the sender, or copying */
+    uint64_t taken; /* bytes that room is taken for, so as to know what is still to come */
     bool end_waits; /* END has come, files are still being copied here */
     struct sink_job end;
     struct large_file **large; /* ascending by first block */
@@ -340,7 +356,7 @@ bool offer_read(struct file_sink *sink, int fd, uint64_t size);
 
 /* sink_hold.c */
 /* Whether anything is there that an offered large file may have blocks in. */
-bool holding_is_likely(struct file_sink *sink, const char *path);
+bool holding_is_likely(struct file_sink *sink, const struct entry *entry);
 bool holding_begin(struct file_sink *sink, const struct entry *entry, uint32_t offer,
                    uint32_t index);
 /* Reads a block. False when nothing can be told now. */
@@ -362,6 +378,16 @@ bool keep_is_pending(const struct file_sink *sink);
  * the file is done with that way, in success or failure. */
 bool keep_finish_same(struct file_sink *sink, struct large_file *file);
 void keep_free(struct file_sink *sink, struct large_file *file);
+
+/* sink_find.c */
+/* Whether the destination has been looked through; false after a step towards that. */
+bool find_is_ready(struct file_sink *sink);
+/* Opens a file that may have that content: same size, perhaps same time. -1: none is known. */
+int find_open(struct file_sink *sink, uint64_t size, int64_t mtime_s, uint32_t mtime_ns,
+              struct stat *status);
+void find_close(struct file_sink *sink);
+/* Whether a new file at the top is worth asking about before it is sent. */
+bool find_may_help(const struct file_sink *sink);
 
 /* sink_half.c */
 /* Opens what an earlier run left of `path`. False when nothing of use is there. */
@@ -390,9 +416,15 @@ bool large_open(struct file_sink *sink, struct large_file *file, struct error *e
 /* Writes a block of it, and takes what is there now as block `index` with that hash. */
 bool large_put(struct large_file *file, uint32_t index, const uint8_t *bytes, uint32_t length,
                const uint8_t hash[TREE_HASH_SIZE], struct error *error);
-bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset);
 bool large_has(struct large_file *file, uint32_t index, const uint8_t hash[TREE_HASH_SIZE],
                struct error *error);
+/* Whether the file is written where it stands; then it is opened so. */
+bool large_is_in_place(struct file_sink *sink, int parent, struct large_file *file);
+bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset);
+uint64_t sink_device_size(int fd); /* of an open block device; 0: unknown */
+/* Whether a block of it waits to be read back; reads one. */
+bool large_wants_back(const struct large_file *file);
+bool large_read_back(struct file_sink *sink, struct large_file *file, struct error *error);
 void large_finish_if_whole(struct file_sink *sink, struct large_file *file);
 /* The file is done with, whatever came of it. */
 void large_take_out(struct file_sink *sink, struct large_file *file);

@@ -76,7 +76,7 @@ static void decide(struct file_sink *sink, struct large_file *file, const struct
                    struct told *told)
 {
     struct error error = {0};
-    uint64_t in_place = job->kept & told->in_half;
+    uint64_t in_place = job->kept & (file->in_place ? told->present : told->in_half);
     if (extends_prefix(file, job, told)) {
         file->prefix += job->length;
         release_told(sink, told);
@@ -135,7 +135,8 @@ static bool has_prefix_to_copy(const struct large_file *file)
 static struct large_file *find_work(const struct file_sink *sink)
 {
     for (size_t i = 0; i < sink->large_count; i++) {
-        if (has_prefix_to_copy(sink->large[i]) || sink->large[i]->copies != NULL)
+        if (has_prefix_to_copy(sink->large[i]) || sink->large[i]->copies != NULL ||
+            large_wants_back(sink->large[i]))
             return sink->large[i];
     }
     return NULL;
@@ -190,6 +191,8 @@ static bool copy_block(struct file_sink *sink, struct large_file *file, uint32_t
 
 static bool copy_next(struct file_sink *sink, struct large_file *file, struct error *error)
 {
+    if (large_wants_back(file))
+        return large_read_back(sink, file, error);
     if (has_prefix_to_copy(file))
         return copy_block(sink, file, file->prefix_done++, NULL, error);
     struct told *told = file->copies;

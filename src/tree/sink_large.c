@@ -1,17 +1,10 @@
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
-
-#define DIRECT_MIN (4u << 20) /* smaller files gain nothing from direct writes */
-#define DIRECT_ALIGNMENT 4096u
 
 /* ---- the table ---- */
 
@@ -98,6 +91,7 @@ static void free_file(struct file_sink *sink, struct large_file *file)
         sink->large_open--;
     }
     tree_hash_free(file->hash);
+    tree_hash_free(file->back);
     free(file->path);
     free(file->extra);
     free(file->holes);
@@ -127,112 +121,12 @@ static void give_up(struct file_sink *sink, struct large_file *file, bool keep,
     large_take_out(sink, file);
 }
 
+/* What was written is of use to a later run when only the room has run out. Not after a failed
+ * sync, whatever the reason: the system may give back from memory what the disk never got, and the
+ * next sync would find nothing wrong. */
 void large_give_up(struct file_sink *sink, struct large_file *file, const struct error *error)
 {
-    give_up(sink, file, false, error);
-}
-
-/* ---- opening ---- */
-
-static void close_oldest(struct file_sink *sink)
-{
-    struct large_file *oldest = NULL;
-    for (size_t i = 0; i < sink->large_count; i++) {
-        struct large_file *file = sink->large[i];
-        if (file->fd >= 0 && (oldest == NULL || file->used < oldest->used))
-            oldest = file;
-    }
-    if (oldest == NULL)
-        return;
-    close(oldest->fd);
-    oldest->fd = -1;
-    sink->large_open--;
-}
-
-static bool has_room(int fd, uint64_t size, struct error *error)
-{
-    struct statvfs space;
-    struct stat status;
-    uint64_t taken = fstat(fd, &status) == 0 ? (uint64_t)status.st_blocks * 512 : 0;
-    if (fstatvfs(fd, &space) == 0 && space.f_frsize > 0 && space.f_blocks > 0 && taken < size &&
-        (size - taken) / space.f_frsize > (uint64_t)space.f_bavail)
-        return error_set(error, ERROR_NO_SPACE,
-                         "there is no room for its %llu bytes; make room and copy again",
-                         (unsigned long long)size);
-    return true;
-}
-
-/* Takes the whole file's space before its first byte comes, where the file system can. In memory
- * (tmpfs) that would only clear pages that are written over at once: there the room is looked at.
- */
-static bool reserve(int fd, uint64_t size, struct error *error)
-{
-    struct statfs system;
-    int result;
-    if (fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC)
-        return has_room(fd, size, error);
-    do
-        result = fallocate(fd, 0, 0, (off_t)size);
-    while (result != 0 && errno == EINTR);
-    if (result == 0)
-        return true;
-    if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-        return error_set_errno(error, errno, "there is no room for its %llu bytes",
-                               (unsigned long long)size);
-    return has_room(fd, size, error);
-}
-
-static int open_with(struct file_sink *sink, struct large_file *file, int flags,
-                     struct error *error)
-{
-    char name[TEMP_NAME_SIZE];
-    int parent = -1;
-    if (!file->made)
-        half_begin(sink, file);
-    sink_temp_name(file->temp, name);
-    if (!file->made)
-        return sink_create_temp(sink, file->path, file->temp, flags, &parent, error);
-    parent = sink_parent(sink, file->path, false);
-    return parent < 0 ? -1 : openat(parent, name, flags | O_NOFOLLOW | O_CLOEXEC);
-}
-
-static bool check_opened(struct large_file *file, int fd, struct error *error)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return error_set_errno(error, errno, "its temporary file cannot be used");
-    if (file->made && status.st_ino != file->inode)
-        return error_set(error, ERROR_IO, "its temporary file was replaced by another");
-    if ((uint64_t)status.st_size > file->size && ftruncate(fd, (off_t)file->size) != 0)
-        return error_set_errno(error, errno, "its temporary file cannot be shortened");
-    if (!file->reserved && !file->sparse && !reserve(fd, file->size, error))
-        return false;
-    file->reserved = true;
-    file->inode = status.st_ino;
-    return true;
-}
-
-bool large_open(struct file_sink *sink, struct large_file *file, struct error *error)
-{
-    file->used = ++sink->clock;
-    if (file->fd >= 0)
-        return true;
-    if (sink->large_open >= LARGE_OPEN)
-        close_oldest(sink);
-    file->sparse = (sink->flags & TRANSFER_SPARSE) != 0;
-    file->direct = file->size >= DIRECT_MIN && !file->sparse;
-    int fd = open_with(sink, file, O_RDWR, error);
-    if (fd < 0) {
-        error_set_errno(error, errno, "its temporary file cannot be opened");
-        return false;
-    }
-    bool valid = check_opened(file, fd, error);
-    file->made = true;
-    file->fd = fd;
-    sink->large_open++;
-    if (file->direct && fcntl(fd, F_SETFL, O_DIRECT) != 0)
-        file->direct = false;
-    return valid;
+    give_up(sink, file, error->kind == ERROR_NO_SPACE && !file->sync_failed, error);
 }
 
 /* ---- entries ---- */
@@ -309,7 +203,7 @@ void large_adopt_orphans(struct file_sink *sink, uint32_t first, uint32_t count)
 
 /* Whether the file may stand where it is to be, as far as can be seen now. The file itself is made
  * when its first block comes: perhaps all of it is there. */
-static bool may_be_there(struct file_sink *sink, const struct entry *entry, bool *is_new,
+static bool may_be_there(struct file_sink *sink, const struct entry *entry, struct large_file *file,
                          struct error *error)
 {
     int parent = sink_parent(sink, sink->path, true);
@@ -318,7 +212,8 @@ static bool may_be_there(struct file_sink *sink, const struct entry *entry, bool
         return error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be");
     if (parent < 0 && errno != EACCES)
         return error_set_errno(error, errno, "its directory cannot be opened");
-    return parent < 0 || sink_way_is_free(sink, entry, parent, is_new, error);
+    return parent < 0 || large_is_in_place(sink, parent, file) ||
+           sink_way_is_free(sink, entry, parent, &file->is_new, error);
 }
 
 void large_entry(struct file_sink *sink, const struct entry *entry)
@@ -342,7 +237,7 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
     uint32_t first = file->first, count = file->count;
     if (twice)
         error_set(&error, ERROR_EXISTS, "two files with this path came at once");
-    if (twice || !may_be_there(sink, entry, &file->is_new, &error))
+    if (twice || !may_be_there(sink, entry, file, &error))
         large_give_up(sink, file, &error);
     else {
         file->facts.mode =
@@ -353,99 +248,6 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
 }
 
 /* ---- content ---- */
-
-static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        done += (size_t)n;
-    }
-    return true;
-}
-
-/* Whole aligned blocks go around the page cache; the last, shorter one cannot. */
-bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset)
-{
-    if (file->sparse)
-        return holes_write(file->fd, bytes, length, offset, false);
-    bool aligned = length % DIRECT_ALIGNMENT == 0 && (uintptr_t)bytes % DIRECT_ALIGNMENT == 0;
-    if (!file->direct)
-        return write_at(file->fd, bytes, length, offset);
-    if (aligned && write_at(file->fd, bytes, length, offset))
-        return true;
-    if (aligned && errno != EINVAL)
-        return false;
-    if (fcntl(file->fd, F_SETFL, 0) != 0 || !write_at(file->fd, bytes, length, offset))
-        return false;
-    if (aligned) /* the file system refuses direct writes */
-        file->direct = false;
-    else if (fcntl(file->fd, F_SETFL, O_DIRECT) != 0)
-        file->direct = false;
-    return true;
-}
-
-static bool finish_alone(struct file_sink *sink, struct large_file *file, struct error *error)
-{
-    if (fsync(file->fd) != 0)
-        return error_set_errno(error, errno, "cannot be synced");
-    if (!batch_rename(sink, file->path, file->temp, file->is_new, error))
-        return false;
-    file->made = false; /* nothing temporary is left but the journal */
-    int parent = sink_parent(sink, file->path, false);
-    if (parent < 0 || (fsync(parent) != 0 && errno != EBADF && errno != EINVAL))
-        return error_set_errno(error, errno, "its directory cannot be synced");
-    half_end(sink, file, false);
-    sink_file_done(sink, file->path, file->size, file->result);
-    return true;
-}
-
-static bool verify(struct large_file *file, struct error *error)
-{
-    uint8_t hash[TREE_HASH_SIZE];
-    if (!tree_hash_result(file->hash, hash) || memcmp(hash, file->result, sizeof hash) != 0)
-        return error_set(error, ERROR_VERIFY, "its bytes differ from their hash; copy it again");
-    return true;
-}
-
-static void wait_in_batch(struct file_sink *sink, const struct large_file *file)
-{
-    struct waiting_file waiting = {
-        .path = file->path, .temp = file->temp, .size = file->size, .is_new = file->is_new};
-    memcpy(waiting.hash, file->result, sizeof waiting.hash);
-    batch_add(sink, &waiting);
-}
-
-/* What ends in a hole was not written to its end. */
-static bool set_size(struct large_file *file, struct error *error)
-{
-    return !file->sparse || ftruncate(file->fd, (off_t)file->size) == 0 ||
-           error_set_errno(error, errno, "cannot be given its size");
-}
-
-/* When everything is there: compares, sets what belongs to it, and lets it appear. */
-void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
-{
-    if (keep_finish_same(sink, file) || file->seen < file->count || !file->has_result)
-        return;
-    struct error error = {0};
-    bool done = verify(file, &error) && large_open(sink, file, &error) && set_size(file, &error) &&
-                facts_set(sink, file->fd, &file->facts, &error);
-    bool waits = done && file->size <= BATCH_FILE_MAX && file->journal == NULL;
-    if (waits)
-        wait_in_batch(sink, file);
-    else if (done)
-        done = finish_alone(sink, file, &error);
-    if (!done) {
-        large_give_up(sink, file, &error);
-        return;
-    }
-    large_take_out(sink, file);
-}
 
 static void keep_orphan(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_t length)
 {
@@ -498,6 +300,7 @@ static bool take_content(struct file_sink *sink, struct large_file *file, uint32
         return false;
     if (!large_write(file, bytes, length, (uint64_t)index * BLOCK_SIZE))
         return error_set_errno(error, errno, "cannot be written");
+    sink->taken += file->counted ? 0 : length;
     large_hash(file->size, index, bytes, length, hash);
     return large_has(file, index, hash, error);
 }

@@ -86,7 +86,7 @@ bool offer_read(struct file_sink *sink, int fd, uint64_t size)
     return sink->block != NULL;
 }
 
-/* The hash of a small file that is there with the offered size. */
+/* The hash of a small file that is there with the offered size, perhaps under another name. */
 static bool hash_small(struct file_sink *sink, const struct entry *entry,
                        uint8_t hash[TREE_HASH_SIZE])
 {
@@ -94,6 +94,8 @@ static bool hash_small(struct file_sink *sink, const struct entry *entry,
     int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     int fd = parent < 0 ? -1 : openat(parent, beneath_leaf(sink->path), flags);
     struct stat status;
+    if (fd < 0)
+        fd = find_open(sink, entry->size, entry->mtime_s, entry->mtime_ns, &status);
     if (fd < 0)
         return false;
     bool read = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
@@ -143,7 +145,7 @@ static enum answer_verdict compare(struct file_sink *sink, struct asked *asked,
     if ((sink->flags & (TRANSFER_WHOLE | TRANSFER_DRY_RUN)) != 0)
         return ANSWER_SEND;
     if (entry->kind == ENTRY_LARGE)
-        return holding_is_likely(sink, sink->path) ? ANSWER_HASHES : ANSWER_SEND;
+        return holding_is_likely(sink, entry) ? ANSWER_HASHES : ANSWER_SEND;
     if (entry->kind != ENTRY_FILE || !has_room(asked) || !hash_small(sink, entry, hash))
         return ANSWER_SEND;
     if (add_hash(asked, hash))
@@ -195,6 +197,19 @@ static enum answer_verdict answer(struct file_sink *sink, struct asked *asked,
     if (is_file && (sink->flags & TRANSFER_DRY_RUN) != 0)
         sink_file_done(sink, sink->path, entry->size, no_hash);
     return compare(sink, asked, entry);
+}
+
+/* A file that is not there under its name may be there under another. */
+static bool needs_index(struct file_sink *sink, const struct entry *entry)
+{
+    bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
+    if (!is_file || entry->size < CONTENT_INDEX_SIZE_MIN || sink->index_ready ||
+        (sink->flags & (TRANSFER_WHOLE | TRANSFER_DRY_RUN)) != 0)
+        return false;
+    struct stat status;
+    int parent = sink_parent(sink, sink->path, false);
+    return parent < 0 ||
+           fstatat(parent, beneath_leaf(sink->path), &status, AT_SYMLINK_NOFOLLOW) != 0;
 }
 
 static bool say_answer(struct file_sink *sink, struct asked *asked)
@@ -266,6 +281,7 @@ static bool answer_some(struct file_sink *sink, struct asked *asked)
     uint64_t read = 0;
     for (unsigned i = 0; i < ENTRIES_AT_ONCE && read < BYTES_AT_ONCE; i++) {
         struct entry entry;
+        struct pack_reader before = asked->reader;
         enum pack_result result = pack_next(&asked->reader, &entry, &error);
         if (result == PACK_INVALID)
             return sink_fail(sink, &error);
@@ -275,6 +291,10 @@ static bool answer_some(struct file_sink *sink, struct asked *asked)
             return sink_fail_memory(sink);
         if (!sink_set_path(sink, &entry))
             return false;
+        if (needs_index(sink, &entry) && !find_is_ready(sink)) {
+            asked->reader = before; /* its turn comes again */
+            return true;
+        }
         enum answer_verdict verdict = answer(sink, asked, &entry);
         asked->verdicts[asked->count++] = (uint8_t)verdict;
         read += verdict == ANSWER_HASH ? entry.size : 0;

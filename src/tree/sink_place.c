@@ -184,7 +184,8 @@ static bool look_at_names(struct place *place, struct error *error)
             continue;
         place->existed[i] = true;
         bool is_directory = S_ISDIR(status.st_mode);
-        bool is_plain = S_ISREG(status.st_mode) || S_ISLNK(status.st_mode);
+        bool is_plain = S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) ||
+                        (place->in_place && S_ISBLK(status.st_mode));
         if (place->count != 1 || (place->is_directory[i] ? is_directory : is_plain))
             continue;
         char shown[SHOWN];
@@ -251,12 +252,31 @@ void place_close(struct place *place)
     free(place->existed);
     if (place->root >= 0)
         close(place->root);
-    *place = (struct place){.root = -1};
+    if (place->reference >= 0)
+        close(place->reference);
+    *place = (struct place){.root = -1, .reference = -1};
+}
+
+static bool open_reference(struct place *place, const struct transfer_request *request,
+                           struct error *error)
+{
+    char shown[SHOWN];
+    if ((request->flags & TRANSFER_REFERENCE) == 0)
+        return true;
+    char *path = path_from_home(request->reference, error);
+    if (path == NULL)
+        return false;
+    place->reference = open_directory(path);
+    free(path);
+    return place->reference >= 0 ||
+           error_set_errno(error, errno, "cannot open the directory of --reference, %s",
+                           display_name(shown, sizeof shown, request->reference));
 }
 
 bool place_open(struct place *place, const struct transfer_request *request, struct error *error)
 {
-    *place = (struct place){.root = -1};
+    *place = (struct place){
+        .root = -1, .reference = -1, .in_place = (request->flags & TRANSFER_IN_PLACE) != 0};
     if (request->name_count == 0)
         return error_set(error, ERROR_PROTOCOL, "the request names nothing");
     if (!transfer_request_names_valid(request, error))
@@ -266,6 +286,7 @@ bool place_open(struct place *place, const struct transfer_request *request, str
     char *path = path_from_home(request->destination != NULL ? request->destination : "", error);
     bool valid =
         path != NULL && find_root(place, request, path, error) && look_at_names(place, error) &&
+        open_reference(place, request, error) &&
         ((request->flags & TRANSFER_DRY_RUN) != 0 ||
          is_writable(place, request->destination != NULL ? request->destination : "~", error));
     free(path);

@@ -229,6 +229,7 @@ static enum source_result source_next(void *context, uint8_t *buffer, struct sou
         source_count_ahead(source, COUNT_SLICE_NS + (source_clock_ns() - start) / COUNT_SHARE);
     out->total_files = source->total_files;
     out->total_bytes = source->total_bytes;
+    out->new_bytes = source->new_bytes;
     out->totals_final = source->totals_final;
     return result;
 }
@@ -273,6 +274,8 @@ static void source_set_existing(void *context, const uint8_t *bitmap, size_t siz
     for (size_t i = 0; i < source->operands.names.name_count; i++) {
         bool exists = i / 8 < size && (bitmap[i / 8] >> (i % 8) & 1) != 0;
         source->exists[i] = exists || source->dry_run;
+        if (source->totals_final && !source->exists[i])
+            source->new_bytes += source->operands.sizes[i];
     }
 }
 

@@ -53,7 +53,7 @@ struct walk {
     struct list_walk *list; /* --files-from: where in the list */
     bool held, ended;       /* held: item was taken but not used */
     struct item item;
-    uint64_t files, bytes;
+    uint64_t files, bytes, new_bytes; /* new: under names that are not at the destination */
 };
 
 /* A piece of hashes as it was told; freed when its last block was compared. */
@@ -115,7 +115,7 @@ struct file_source {
 
     struct walk deliveries, offers, counting;
     bool totals_final;
-    uint64_t total_files, total_bytes;
+    uint64_t total_files, total_bytes, new_bytes;
 
     struct offer *unanswered, *answered; /* answered: in the order of their answers */
     size_t unanswered_bytes;

@@ -60,26 +60,29 @@ static enum source_result withdraw(struct file_source *source, size_t index,
     return SOURCE_WITHDRAW;
 }
 
-/* Everything was read: the hash, and a word when the file was not the same all the time. */
+/* Everything was read. A file that grew was sent as far as it was there when it was looked at; of
+ * one that was changed in any other way nobody knows what the bytes are together. */
 static enum source_result complete(struct file_source *source, size_t index,
                                    struct source_item *out)
 {
     struct large *large = &source->large[index];
+    struct stat after;
+    struct error error = {0};
+    bool known = fstat(large->fd, &after) == 0;
     describe(large, out);
     if (!tree_hash_result(large->hash, out->hash))
         return withdraw(source, index, out, ERROR_MEMORY, 0, "no memory to hash it");
-    struct stat after;
-    struct error error = {0};
-    if (fstat(large->fd, &after) != 0)
-        error_set_errno(&error, errno, "cannot be read any more");
-    else if (after.st_size > large->before.st_size)
+    if (!known)
+        return withdraw(source, index, out, ERROR_IO, errno, "cannot be read any more");
+    if (after.st_size <= large->before.st_size && !source_is_unchanged(&large->before, &after))
+        return withdraw(source, index, out, ERROR_CHANGED, 0,
+                        "changed while it was read; copy it again when it holds still");
+    if (after.st_size > large->before.st_size) {
         error_set(&error, ERROR_CHANGED,
                   "changed while it was read: it grew, its first %llu bytes were sent",
                   (unsigned long long)large->before.st_size);
-    else if (!source_is_unchanged(&large->before, &after))
-        error_set(&error, ERROR_CHANGED, "changed while it was read");
-    if (error.kind != ERROR_NONE)
         source_problem_path(source, large->path != NULL ? large->path : "", &error);
+    }
     remove_file(source, index);
     return SOURCE_COMPLETE;
 }

@@ -109,6 +109,7 @@ static void end_small(struct file_source *source, const struct item *item, struc
     }
     pack_cancel_file(&source->pack);
     entry->kind = ENTRY_SAME;
+    entry->hash = hash;
     pack_add(&source->pack, entry); /* shorter than what was cancelled */
 }
 

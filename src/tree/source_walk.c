@@ -143,6 +143,8 @@ bool walk_next(struct file_source *source, struct walk *walk)
         if (S_ISREG(walk->item.status.st_mode)) {
             walk->files++;
             walk->bytes += (uint64_t)walk->item.status.st_size;
+            if (!source->exists[walk->item.name])
+                walk->new_bytes += (uint64_t)walk->item.status.st_size;
         }
         return true;
     }
@@ -167,6 +169,9 @@ void source_count_ahead(struct file_source *source, uint64_t slice_ns)
     uint64_t bytes = source->deliveries.bytes + source->offers.bytes;
     source->total_files = files > counting->files ? files : counting->files;
     source->total_bytes = bytes > counting->bytes ? bytes : counting->bytes;
+    source->new_bytes = source->deliveries.new_bytes > counting->new_bytes
+                            ? source->deliveries.new_bytes
+                            : counting->new_bytes;
     if ((counting->ended || (source->deliveries.ended && source->offers.ended)) &&
         !links_remain(source)) {
         source->totals_final = true;

@@ -72,6 +72,7 @@ struct source_item {
     uint32_t entry_block;
     /* Running totals of what the walk found so far, for progress; `totals_final` when it ended. */
     uint64_t total_files, total_bytes;
+    uint64_t new_bytes; /* of these, those under names that are not at the destination */
     bool totals_final;
 };
 
@@ -126,6 +127,7 @@ enum sink_job_kind {
                       pieces, never before the file's entry */
     SINK_HOLES,    /* file_id, block: the first index, length: how many: zeros that do not come */
     SINK_FORGET,   /* block, entry: the hashes of that entry of that offer are not wanted */
+    SINK_TOTALS,   /* size: what will come for certain in all, in bytes; fails if it cannot fit */
     SINK_END       /* no more blocks; finish directories, sync, count */
 };
 

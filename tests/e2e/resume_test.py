@@ -4,10 +4,9 @@
     resume_test.py PETREL PETREL_LAB [TEST...]
 """
 import os
-import random
+import shutil
 import signal
 import subprocess
-import time
 
 import hosts
 from hosts import MIB
@@ -95,6 +94,86 @@ class WhatIsThere(Case):
         os.utime(source)
         summary = self.summary("--whole", source, self.remote("far"))
         self.assertGreater(summary["payload_sent"], 3 * MIB)
+
+
+class UnderAnotherName(Case):
+    def test_renamed_moved_and_duplicated(self):
+        self.write("near/d/large", 20 * MIB, seed=1)
+        self.write("near/d/sub/small", 100000, seed=2)
+        self.copy(self.path("near/d"), self.remote("far"))
+        os.rename(self.path("near/d/large"), self.path("near/d/sub/renamed"))
+        shutil.copy(self.path("near/d/sub/small"), self.path("near/d/duplicate"))
+        summary = self.summary(self.path("near/d"), self.remote("far"))
+        self.assertLess(summary["payload_sent"], 100000)
+        self.assertEqual(summary["kept_bytes"], 20 * MIB + 100000)
+        for name in "sub/renamed", "duplicate":
+            self.same_file(f"near/d/{name}", f"far/d/{name}")
+
+    def test_a_single_file_beside_its_old_name(self):
+        source = self.write("near/old", 20 * MIB, seed=1)
+        self.copy(source, self.remote("far"))
+        os.rename(source, self.path("near/new"))
+        summary = self.summary(self.path("near/new"), self.remote("far"))
+        self.assertLess(summary["payload_sent"], 100000)
+        self.same_file("near/new", "far/new")
+
+    def test_reference(self):
+        self.write("near/d/a", 3 * MIB, seed=1)
+        self.write("far/elsewhere/b", 10, seed=2)
+        subprocess.run(["cp", self.path("near/d/a"), self.path("far/elsewhere/x")], check=True)
+        summary = self.summary("--reference", self.path("far/elsewhere"), self.path("near/d"),
+                               self.remote("far"))
+        self.assertLess(summary["payload_sent"], 100000)
+        self.same_tree("near/d", "far/d")
+        self.copy("--reference", self.path("far"), self.remote("far/d"), self.path("near"),
+                  code=0)
+        self.fails(47, "--reference", "--reference", "/nonexistent", self.path("near/d"),
+                   self.remote("far"))
+
+
+class InPlace(Case):
+    def test_in_place(self):
+        source = self.write("near/file", 30 * MIB, seed=1)
+        self.clone("near/file", "far/file", 25 * MIB)
+        self.change("far/file", 7 * MIB)
+        inode = os.stat(self.path("far/file")).st_ino
+        summary = self.summary("--inplace", source, self.remote("far"))
+        self.same_file("near/file", "far/file")
+        self.assertEqual(os.stat(self.path("far/file")).st_ino, inode)
+        self.assertLess(summary["payload_sent"], 7 * MIB)
+
+    def test_a_device(self):
+        image = self.write("image", 12 * MIB, seed=2)
+        made = subprocess.run(["losetup", "--find", "--show", image], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True)
+        if made.returncode or not hosts.is_root():
+            self.skipTest("there are no loop devices here")
+        device = made.stdout.strip()
+        self.addCleanup(subprocess.run, ["losetup", "-d", device])
+        source = self.write("near/file", 10 * MIB, seed=1)
+        self.fails(48, "no plain file", source, f"{hosts.HOST}:{device}")
+        self.copy("--inplace", source, f"{hosts.HOST}:{device}")
+        with open(device, "rb") as there, open(source, "rb") as here:
+            self.assertTrue(there.read(10 * MIB) == here.read())
+        self.change("near/file", 5 * MIB)
+        os.utime(source)
+        summary = self.summary("--inplace", source, f"{hosts.HOST}:{device}")
+        self.assertLess(summary["payload_sent"], 2 * MIB)
+        small = self.write("near/small", 5000, seed=3)
+        self.copy("--inplace", small, f"{hosts.HOST}:{device}")
+        with open(device, "rb") as there, open(small, "rb") as here:
+            self.assertTrue(there.read(5000) == here.read())
+        large = self.write("near/large", 20 * MIB, seed=3)
+        self.fails(43, "the device has only 12582912 bytes", "--inplace", large,
+                   f"{hosts.HOST}:{device}")
+
+    def test_verify_disk(self):
+        self.write("near/d/large", 20 * MIB, seed=1)
+        self.write("near/d/small", 100, seed=2)
+        self.copy("--verify=disk", self.path("near/d"), self.remote("far"))
+        self.same_tree("near/d", "far/d")
+        self.fails(1, "--verify takes disk", "--verify=net", self.path("near/d"),
+                   self.remote("far"))
 
 
 class Killed(Case):

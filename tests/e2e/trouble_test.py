@@ -97,36 +97,107 @@ class BadInput(hosts.Case):
         self.fails(EXISTS, "file", source, self.remote("far"))
         self.assertEqual(os.listdir(self.path("far/file")), ["inside"])
 
-    def test_no_space(self):
-        self.write("near/big", 6 * MIB)
-        self.write("near/d/small", 10)
-        self.write("near/d/large", 6 * MIB)
-        mounted = self.path("far")
-        inner = f"mount -t tmpfs -o size=3m small {mounted} && exec {PETREL} remote"
-        script = self.write("small", text=f"#!/bin/sh\nexec unshare -m sh -c '{inner}'\n",
-                            mode=0o755)
-        if not hosts.is_root() or subprocess.run(
-                ["unshare", "-m", "mount", "-t", "tmpfs", "small", mounted],
-                stderr=subprocess.DEVNULL).returncode:
+    def small_disk(self, size):
+        """The far folder becomes a disk of that many MiB, for far petrels; or the test is skipped.
+        Returns the words to put before a command that is to see it."""
+        holder = subprocess.Popen(
+            ["unshare", "-m", "sh", "-c",
+             f"mount -t tmpfs -o size={size}m small {self.path('far')} && echo && exec sleep 300"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.addCleanup(holder.stdout.close)
+        self.addCleanup(holder.wait)
+        self.addCleanup(holder.kill)
+        if not hosts.is_root() or holder.stdout.read(1) != b"\n":
             self.skipTest("cannot mount a small file system here")
-        self.fails(NO_SPACE, ["big", "no room"], self.path("near/big"), self.remote("far"),
-                   far_petrel=script)
-        result = self.copy("--json", self.path("near/d"), self.remote("far"), far_petrel=script,
-                           code=PARTIAL)
-        summary = result.events()[-1]
-        self.assertEqual((summary["files_done"], summary["files_failed"]), (1, 1))
+        return ["nsenter", "-t", str(holder.pid), "-m"]
 
-    def test_a_file_that_changes_while_it_is_read(self):
-        source = self.write("near/file", 64 * MIB)
-        process = self.start("--limit", "100Mbit", source, self.remote("far"))
-        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
-        os.truncate(source, MIB)
-        result = self.finish(process)
-        self.assertEqual(result.code, VANISHED, result.stderr)
-        self.assertNotIn("verified in", result.stderr)
-        self.assertNotIn("file", os.listdir(self.path("far")))
-        self.copy(source, self.remote("far"))  # goes on from what has arrived
-        self.same_file("near/file", "far/file")
+    def on_disk(self, inside, *words):
+        return subprocess.run([*inside, *words], check=True, stdout=subprocess.PIPE).stdout
+
+    def test_case_11_it_is_told_before_the_start(self):
+        inside = self.small_disk(30)
+        far = shlex.join([*inside, PETREL])
+        self.write("near/big", 60 * MIB)
+        result = self.fails(NO_SPACE, [HOST, "room", "make room there"], self.path("near/big"),
+                            self.remote("far"), far_petrel=far)
+        self.assertNotIn("verified", result.stderr)
+        self.assertEqual(self.on_disk(inside, "ls", "-A", self.path("far")), b"")
+        for i in range(70):  # each of them has room
+            self.write(f"near/d/f{i:02}", MIB)
+        result = self.fails(NO_SPACE, [HOST, "the destination has room for 31.5 MB",
+                                       "73.4 MB are to come"],
+                            self.path("near/d"), self.remote("far"), far_petrel=far)
+        self.assertNotIn("verified", result.stderr)
+
+    def test_case_11_it_is_found_on_the_way(self):
+        """The disk fills up while it is copied to: both ends say the same, the rerun goes on."""
+        inside = self.small_disk(64)
+        far = shlex.join([*inside, PETREL])
+        for i in range(3):
+            self.write(f"near/d/f{i}", 20 * MIB, seed=i)
+        self.on_disk(inside, "mkdir", self.path("far/d"))  # what is there may need no room
+        self.on_disk(inside, "truncate", "-s", "20M", self.path("far/filler"))
+        self.on_disk(inside, "fallocate", "-l", "20M", self.path("far/filler"))
+        result = self.copy(self.path("near/d"), self.remote("far"), far_petrel=far, code=NO_SPACE)
+        own = [line for line in result.stderr.splitlines() if "room" in line]
+        self.assertEqual(len(own), 1, result.stderr)
+        self.assertIn("d/f2: there is no room for its 20971520 bytes; make room there", own[0])
+        self.assertEqual(self.on_disk(inside, "ls", "-A", self.path("far/d")), b"f0\nf1\n")
+        self.on_disk(inside, "rm", self.path("far/filler"))
+        result = self.copy("--json", self.path("near/d"), self.remote("far"), far_petrel=far)
+        summary = result.events()[-1]
+        self.assertEqual((summary["files_done"], summary["files_skipped"]), (1, 2))
+
+    def test_case_10_sources_that_change(self):
+        """While it is sent a file is appended to, truncated, overwritten, deleted or renamed: it
+        arrives as it was, or is named; the others arrive; nothing is called verified that is not."""
+        def append(path):
+            with open(path, "ab") as file:
+                file.write(b"more")
+
+        def truncate(path):
+            os.truncate(path, MIB)
+
+        def overwrite(path):
+            with open(path, "r+b") as file:
+                file.seek(60 * MIB)
+                file.write(b"other bytes")
+
+        def rename(path):
+            os.rename(path, path + "-elsewhere")
+
+        for change, code, arrives in ((append, VANISHED, True), (truncate, VANISHED, False),
+                                      (overwrite, VANISHED, False), (os.remove, OK, True),
+                                      (rename, OK, True)):
+            with self.subTest(change.__name__):
+                shutil.rmtree(self.path("near"))
+                source = self.write("near/d/file", 64 * MIB, seed=1)
+                self.write("near/d/other", 1000, seed=2)
+                self.write("near/d/z", 2 * MIB, seed=3)
+                with open(source, "rb") as file:
+                    before = file.read()
+                process = self.start("--json", "--limit", "200Mbit", self.path("near/d"),
+                                     self.remote("far"))
+                self.assertTrue(hosts.wait_until(lambda: os.path.isdir(self.path("far/d")) and any(
+                    name.endswith(".journal") for name in os.listdir(self.path("far/d"))), 20))
+                change(source)
+                result = self.finish(process)
+                self.assertEqual(result.code, code, result.stderr)
+                for name in "other", "z":
+                    self.same_file(f"near/d/{name}", f"far/d/{name}")
+                self.assertEqual(os.path.exists(self.path("far/d/file")), arrives)
+                if arrives:
+                    with open(self.path("far/d/file"), "rb") as file:
+                        self.assertTrue(file.read() == before)
+                events = result.events()
+                self.assertEqual(events[-1]["verified"], code == OK)
+                failed = [event for event in events if event["event"] == "failed"]
+                self.assertEqual([event["kind"] for event in failed],
+                                 [] if code == OK else ["changed"])
+                if os.path.exists(source):
+                    self.copy(self.path("near/d"), self.remote("far"))
+                    self.same_file("near/d/file", "far/d/file")
+                shutil.rmtree(self.path("far/d"))
 
     def test_events_that_cannot_be_written(self):
         source = self.write("near/file", 10)

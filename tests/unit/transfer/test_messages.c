@@ -34,7 +34,7 @@ static const struct message samples[] = {
      .failed = 4,
      .disk_wait_ns = UINT64_MAX,
      .kept_bytes = 77},
-    {.type = MESSAGE_TOTALS, .files = 5, .size = 6, .totals_final = true},
+    {.type = MESSAGE_TOTALS, .files = 5, .size = 6, .totals_final = true, .new_bytes = 4},
     {.type = MESSAGE_FILE_DONE, .path = "x", .path_length = 1, .size = 12, .hash = {9}},
     {.type = MESSAGE_FILE_SKIPPED, .path = "x/y", .path_length = 3, .size = 1 << 20},
     {.type = MESSAGE_LOST, .text = "gone", .text_length = 4},
@@ -166,7 +166,7 @@ static void lies_inside_are_refused(void **state)
         {MESSAGE_WITHDRAW, 3, {1, 0, 0}},                              /* kind 0 */
         {MESSAGE_PROBLEM, 3, {0, 0, 0}},                               /* kind 0 */
         {MESSAGE_PROBLEM, 4, {1, 1, 0, 0}},                            /* NUL in a path */
-        {MESSAGE_TOTALS, 3, {1, 1, 2}},                                /* a flag of 2 */
+        {MESSAGE_TOTALS, 4, {1, 1, 2, 0}},                             /* a flag of 2 */
         {MESSAGE_NOTE, 2, {1, 0}},                                     /* NUL in a text */
         {MESSAGE_NOTE, 3, {0x81, 0x00, 'x'}},                          /* not the shortest varint */
         {MESSAGE_STATS, 6, {1, 1, 1, 1, 17, 1}},                       /* too many limits */

@@ -46,6 +46,7 @@ struct run {
     uint8_t *delivered; /* a bit for each block number up to a limit */
     size_t buffers;     /* with the sink */
     uint64_t unanswered, jobs, content;
+    bool totals_said;
 };
 
 #define BLOCKS_TRACKED 65536
@@ -273,6 +274,11 @@ static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
     copy->total_files = item.total_files;
     copy->total_bytes = item.total_bytes;
     copy->totals_final = item.totals_final;
+    if (item.totals_final && !run->totals_said) {
+        struct sink_job totals = {.kind = SINK_TOTALS, .size = item.new_bytes};
+        run->totals_said = true;
+        file_sink_ops.accept(run->sink, &totals, on_report, run);
+    }
     if (result == SOURCE_BLOCK) {
         count_block(copy, &item, buffer);
         queue(run, EVENT_BLOCK, &item, buffer);
@@ -438,6 +444,10 @@ void copy_run(struct copy *copy)
     }
     add_rules(copy, &request);
     request.destination = strdup(copy->destination);
+    if (copy->reference != NULL) {
+        request.flags |= TRANSFER_REFERENCE;
+        request.reference = strdup(copy->reference);
+    }
     run.sink = file_sink_new();
     struct file_list *list = copy->listed != NULL ? make_list(copy) : NULL;
     if (list != NULL)

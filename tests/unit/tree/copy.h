@@ -24,10 +24,10 @@ struct copy_line {
 struct copy {
     /* Asked for. */
     uint64_t flags, max_delete;
-    uint64_t problems_told; /* what END says of the sender */
-    uint64_t seed;          /* 0: blocks in the order they were made */
-    size_t window;          /* blocks on the way when shuffled; 0: 24 */
-    const char *destination;
+    uint64_t problems_told;              /* what END says of the sender */
+    uint64_t seed;                       /* 0: blocks in the order they were made */
+    size_t window;                       /* blocks on the way when shuffled; 0: 24 */
+    const char *destination, *reference; /* reference: NULL for none */
     const char *const *paths;
     size_t path_count;
     const char *const *rules;  /* of --filter, ended by NULL; NULL: none */

@@ -516,6 +516,167 @@ static void test_holder_is_asked(void **state)
     close(ready[1]);
 }
 
+/* ---- content under another name ---- */
+
+/* A tree is there as it was; what was renamed, moved or duplicated since is not sent. */
+static void test_renamed(void **state)
+{
+    (void)state;
+    static const char *paths[1];
+    paths[0] = source;
+    make_directory(at(source, "sub"), 0755);
+    make_file(at(source, "large"), 20 * MIB + 7, 1);
+    make_file(at(source, "middle"), 700000, 2);
+    make_file(at(source, "small"), 30000, 3);
+    make_file(at(source, "tiny"), 100, 4);
+    for (unsigned seed = 0; seed < 3; seed++) {
+        copy = (struct copy){.destination = target, .paths = paths, .path_count = 1};
+        copy_run(&copy);
+        assert_true(copy.finished);
+        rename(at(source, "large"), at(source, "sub/renamed"));
+        rename(at(source, "small"), at(source, "sub/moved"));
+        char command[1400];
+        snprintf(command, sizeof command, "cp '%s/middle' '%s/sub/duplicate'", source, source);
+        assert_int_equal(system(command), 0);
+        make_file(at(source, "new"), 50000, 5);
+        copy = (struct copy){.destination = target,
+                             .paths = paths,
+                             .path_count = 1,
+                             .seed = seed,
+                             .flags = TRANSFER_QUICK_CHECK};
+        copy_run(&copy);
+        assert_true(copy.finished && copy.failures == 0);
+        assert_int_equal(copy.content, 0);
+        assert_int_equal(copy.kept_bytes, 20 * MIB + 7 + 700000 + 30000);
+        assert_int_equal(copy.verified_bytes, 50000);
+        assert_same_tree(at(source, "sub"), at(target, "source/sub"));
+        rename(at(source, "sub/renamed"), at(source, "large"));
+        rename(at(source, "sub/moved"), at(source, "small"));
+        unlink(at(source, "sub/duplicate"));
+        unlink(at(source, "new"));
+        remove_tree(at(target, "source"));
+    }
+}
+
+/* The same size and time, but another content: it is sent. */
+static void test_not_what_it_seems(void **state)
+{
+    (void)state;
+    make_file(from, 20 * MIB, 1);
+    make_file(at(target, "elsewhere"), 20 * MIB, 2);
+    set_time(from, 1000, 0);
+    set_time(at(target, "elsewhere"), 1000, 0);
+    run(0);
+    assert_true(copy.finished && copy.failures == 0);
+    assert_same_tree(from, to);
+    assert_int_equal(copy.content, 20);
+    assert_int_equal(copy.kept, 0);
+    assert_file(at(target, "elsewhere"), 20 * MIB, 2);
+}
+
+static void test_reference(void **state)
+{
+    (void)state;
+    char reference[400];
+    snprintf(reference, sizeof reference, "%s/reference", base);
+    make_directory(reference, 0755);
+    make_file(from, 5 * MIB + 1, 1);
+    make_file(at(reference, "same"), 5 * MIB + 1, 1);
+    begin(0);
+    copy.reference = reference;
+    copy_run(&copy);
+    assert_arrived();
+    assert_int_equal(copy.content, 0);
+    assert_int_equal(copy.kept_bytes, 5 * MIB + 1);
+    begin(0);
+    copy.reference = at(base, "none");
+    copy_run(&copy);
+    assert_false(copy.opened);
+    assert_int_equal(copy.error.kind, ERROR_NOT_FOUND);
+}
+
+/* ---- in place ---- */
+
+static void test_in_place(void **state)
+{
+    (void)state;
+    struct stat before, after;
+    static const size_t sizes[] = {20 * MIB, 20 * MIB + 99, 17 * MIB + 3, 30 * MIB};
+    make_file(from, 20 * MIB + 99, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        make_old(sizes[i], 2 * MIB + 7, 3);
+        if (sizes[i] > 20 * MIB + 99)
+            make_old(20 * MIB + 99, 0, 1), truncate(to, (off_t)sizes[i]);
+        assert_int_equal(stat(to, &before), 0);
+        begin(TRANSFER_IN_PLACE);
+        copy.seed = i;
+        copy_run(&copy);
+        assert_arrived();
+        assert_int_equal(stat(to, &after), 0);
+        assert_true(before.st_ino == after.st_ino);
+        assert_true(copy.content <= 5);
+    }
+}
+
+static void test_in_place_interrupted(void **state)
+{
+    (void)state;
+    make_file(from, 20 * MIB, 1);
+    make_file(to, 20 * MIB, 2);
+    begin(TRANSFER_IN_PLACE);
+    copy.stop_at = 8;
+    copy_run(&copy);
+    assert_int_equal(assert_no_litter(target), 1);
+    begin(TRANSFER_IN_PLACE);
+    copy_run(&copy);
+    assert_arrived();
+    assert_int_equal(copy.content, 12);
+    unlink(to);
+    begin(TRANSFER_IN_PLACE); /* a new file is made as any other */
+    copy_run(&copy);
+    assert_arrived();
+}
+
+/* ---- read back ---- */
+
+static void damage_half(void *context, uint8_t *bytes, uint32_t length, bool packed)
+{
+    (void)bytes, (void)length;
+    if (packed || ++*(unsigned *)context != 10)
+        return;
+    int fd = open(temp_path(""), O_WRONLY);
+    assert_int_equal(pwrite(fd, "damage", 6, MIB), 6);
+    close(fd);
+}
+
+static void test_verify_disk(void **state)
+{
+    (void)state;
+    unsigned blocks = 0;
+    make_file(from, 20 * MIB + 3, 1);
+    begin(TRANSFER_VERIFY_DISK);
+    copy_run(&copy);
+    assert_arrived();
+    unlink(to);
+    begin(TRANSFER_VERIFY_DISK);
+    copy.on_block = damage_half;
+    copy.context = &blocks;
+    copy_run(&copy);
+    assert_true(copy.finished);
+    assert_int_equal(copy.failures, 1);
+    assert_int_equal(copy_line_of(&copy, "large")->error, ERROR_VERIFY);
+    assert_false(exists(to));
+    assert_int_equal(assert_no_litter(target), 0);
+    make_file(from, 1000, 1);
+    begin(TRANSFER_VERIFY_DISK);
+    copy_run(&copy);
+    assert_arrived();
+    make_file(from, 0, 1);
+    begin(TRANSFER_VERIFY_DISK);
+    copy_run(&copy);
+    assert_arrived();
+}
+
 int main(void)
 {
     umask(022);
@@ -544,6 +705,12 @@ int main(void)
         CASE(test_journal_left_behind),
         CASE(test_two_writers),
         CASE(test_holder_is_asked),
+        CASE(test_renamed),
+        CASE(test_not_what_it_seems),
+        CASE(test_reference),
+        CASE(test_in_place),
+        CASE(test_in_place_interrupted),
+        CASE(test_verify_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
