@@ -10,8 +10,7 @@
 #define START "petrel-start "
 #define ANSWER "PETREL-REMOTE "
 #define FAILURE "PETREL-ERROR "
-#define COPY "copy"
-#define MEASURE "measure"
+
 #define PATH_RTT_MAX_US UINT64_C(60000000)
 
 static void to_hex(const uint8_t *bytes, size_t size, char *text)
@@ -73,6 +72,19 @@ static unsigned read_ways(const char *value)
     return ways;
 }
 
+static const char *const jobs[JOB_COUNT] = {
+    [JOB_COPY] = "copy", [JOB_MEASURE] = "measure", [JOB_FILES] = "files"};
+
+/* What is not known is a copy. */
+static enum bootstrap_job read_job(const char *value)
+{
+    for (unsigned i = 0; i < JOB_COUNT; i++) {
+        if (strcmp(value, jobs[i]) == 0)
+            return (enum bootstrap_job)i;
+    }
+    return JOB_COPY;
+}
+
 static size_t fits(int length, size_t capacity)
 {
     return length > 0 && (size_t)length < capacity ? (size_t)length : 0;
@@ -93,8 +105,7 @@ size_t bootstrap_write_start(const struct bootstrap_start *start, char *line, si
         start->last_port, start->lanes, (unsigned long long)start->limit_bps, policy,
         start->protocol.lowest, start->protocol.highest, (unsigned long long)start->path.rate_bps,
         (unsigned long long)(start->path.rtt_ns / NS_PER_US),
-        (unsigned long)start->path.loss_millionths, start->measure ? MEASURE : COPY,
-        ways_text(start->ways, ways));
+        (unsigned long)start->path.loss_millionths, jobs[start->job], ways_text(start->ways, ways));
     wipe(secret, sizeof(secret));
     return fits(length, capacity);
 }
@@ -107,7 +118,7 @@ size_t bootstrap_write_answer(const struct bootstrap_answer *answer, char *line,
                                 "job=%s ways=%s\n",
                          answer->version, answer->protocol.lowest, answer->protocol.highest,
                          answer->port, answer->address[0] ? answer->address : "none",
-                         answer->measure ? MEASURE : COPY, ways_text(answer->ways, ways)),
+                         jobs[answer->job], ways_text(answer->ways, ways)),
                 capacity);
 }
 
@@ -215,7 +226,7 @@ static unsigned read_start_pair(struct bootstrap_start *start, const char *key, 
     if (strcmp(key, "path") == 0)
         read_path(value, &start->path);
     if (strcmp(key, "job") == 0)
-        start->measure = strcmp(value, MEASURE) == 0;
+        start->job = read_job(value);
     if (strcmp(key, "ways") == 0)
         start->ways = read_ways(value);
     return 0;
@@ -281,9 +292,9 @@ bool bootstrap_read_answer(struct bootstrap_answer *answer, const char *line, st
         else if (strcmp(key, "address") == 0 && strcmp(value, "none") != 0)
             snprintf(answer->address, sizeof(answer->address), "%s", value);
         else if (strcmp(key, "job") == 0)
-            answer->measure = strcmp(value, MEASURE) == 0;
+            answer->job = read_job(value);
     }
-    if (answer->port == 0 && !answer->measure && answer->ways != WAY_SSH)
+    if (answer->port == 0 && answer->job == JOB_COPY && answer->ways != WAY_SSH)
         return error_set(error, ERROR_PROTOCOL, "the far end's answer names no port");
     return true;
 }

@@ -21,6 +21,14 @@ struct version_range {
 /* The ways that a session may take, as bits; PORTS in place of SSH: only ports packets go there. */
 enum session_way { WAY_UDP = 1, WAY_SSH = 2, WAY_PORTS = 4 };
 
+/* What the far end is started for. */
+enum bootstrap_job {
+    JOB_COPY,
+    JOB_MEASURE, /* opens ports when asked to */
+    JOB_FILES,   /* something about files there, in the channel itself (cli/file_job.h) */
+    JOB_COUNT
+};
+
 struct bootstrap_start {
     uint8_t secret[START_SECRET_SIZE];
     uint8_t session_id[SESSION_ID_SIZE];
@@ -31,17 +39,17 @@ struct bootstrap_start {
     struct send_policy policy; /* of the sender, whichever end that is */
     struct version_range protocol;
     struct rate_memory path; /* of an earlier transfer from there; rate 0: none */
-    bool measure;            /* not a copy but measurements, which open ports when asked to */
-    unsigned ways;           /* 0: not said, which means UDP alone */
+    enum bootstrap_job job;
+    unsigned ways; /* 0: not said, which means UDP alone */
 };
 
 struct bootstrap_answer {
     char version[32]; /* of the program */
     struct version_range protocol;
-    unsigned ways;    /* as above */
-    uint16_t port;    /* 0 when the ways are without UDP */
-    char address[64]; /* as in SSH_CONNECTION; "" if unknown */
-    bool measure;     /* understood; then there is no port yet */
+    unsigned ways;          /* as above */
+    uint16_t port;          /* 0 when the ways are without UDP */
+    char address[64];       /* as in SSH_CONNECTION; "" if unknown */
+    enum bootstrap_job job; /* as it was understood; but for a copy there is no port yet */
 };
 
 /* "petrel-start key=value ...\n". Both return the length, 0 if it does not fit. */

@@ -8,6 +8,9 @@ int command_install(int argc, char **argv);
 int command_uninstall(int argc, char **argv);
 int command_checksum(int argc, char **argv); /* for petrel install's script over there */
 int command_bench(int argc, char **argv);
+int command_clean(int argc, char **argv);
+int command_manifest(int argc, char **argv);
+int command_verify(int argc, char **argv);
 int command_paths(int argc, char **argv);
 int command_config(int argc, char **argv);
 int command_doctor(int argc, char **argv);

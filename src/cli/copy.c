@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/channel_watch.h"
 #include "cli/commands.h"
+#include "cli/copy_manifest.h"
 #include "cli/copy_options.h"
 #include "cli/copy_request.h"
 #include "cli/exit_code.h"
@@ -21,6 +22,7 @@
 #include "cli/ssh_option_rows.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
+#include "tree/display.h"
 #include "tree/pipe_sink.h"
 #include "tree/pipe_source.h"
 #include "tree/sink.h"
@@ -41,6 +43,7 @@ struct copy {
     struct ssh_channel channel;
     struct bootstrap_start start;
     struct report *report;
+    struct copy_manifest *manifest; /* --manifest, or NULL */
     const volatile int *stop;
     struct channel_watch watch;
     struct rate_memory remembered; /* of the path, by an earlier copy */
@@ -125,6 +128,8 @@ static bool open_storage(void *context, const struct transfer_request *request,
 {
     struct copy *copy = context;
     *storage = (struct storage){0};
+    if (copy->manifest != NULL && !copy->options.push)
+        copy_manifest_set_names(copy->manifest, request);
     if (test_hook_storage(copy->options.push, request, storage))
         return true;
     if (copy->options.stream)
@@ -319,6 +324,14 @@ static void advise(const struct copy *copy, int ssh_status, struct error *error)
         *error = plain;
 }
 
+static void on_event(void *context, const struct transfer_event *event)
+{
+    struct copy *copy = context;
+    if (copy->manifest != NULL)
+        copy_manifest_event(copy->manifest, event);
+    report_event(copy->report, event);
+}
+
 static void tick(void *context, const struct transfer_progress *progress)
 {
     const struct copy *copy = context;
@@ -337,8 +350,8 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
                      .request = &copy->request,
                      .open_storage = open_storage,
                      .open_context = copy,
-                     .on_event = report_event,
-                     .event_context = copy->report},
+                     .on_event = on_event,
+                     .event_context = copy},
         .driver = {.candidate_count = copy->channel.addresses.count,
                    .lanes = options->lanes,
                    .limit_bps = options->limit_bps,
@@ -494,6 +507,33 @@ static bool goes_on(struct copy *copy, struct try *try)
     return true;
 }
 
+static void unlisted(void *context, const char *path, const struct error *error)
+{
+    struct copy *copy = context;
+    char name[1024];
+    report_line(copy->report, "not in the manifest: %s: %s", display_name(name, sizeof(name), path),
+                error->text);
+}
+
+/* Also of a copy that did not bring everything: it lists what it brought. */
+static int write_manifest(struct copy *copy, int code)
+{
+    struct error error = {0};
+    const struct copy_options *options = &copy->options;
+    const char **sources = calloc(options->source_count, sizeof(*sources));
+    for (size_t i = 0; sources != NULL && i < options->source_count; i++)
+        sources[i] = options->sources[i].path;
+    bool good = sources != NULL &&
+                copy_manifest_write(copy->manifest, &copy->request, options->push ? sources : NULL,
+                                    options->source_count, unlisted, copy, &error);
+    free(sources);
+    if (good)
+        return code;
+    error_set(&error, ERROR_MEMORY, "no memory for the manifest");
+    report_line(copy->report, "%s", error.text);
+    return code == EXIT_OK ? exit_code_of(error.kind) : code;
+}
+
 static int copy_files(struct copy *copy)
 {
     struct try try;
@@ -508,6 +548,8 @@ static int copy_files(struct copy *copy)
     advise(copy, try.ssh_status, &try.error);
     int code = try.error.kind != ERROR_NONE ? exit_code_of(try.error.kind)
                                             : report_exit_code(copy->report, &try.progress);
+    if (copy->manifest != NULL && try.error.kind == ERROR_NONE && !copy->options.dry_run)
+        code = write_manifest(copy, code);
     return report_end(copy->report, &try.progress, &try.error, try.hint, code);
 }
 
@@ -545,10 +587,15 @@ int command_copy(int argc, char **argv)
     copy.report = report_new(&report, &error);
     for (size_t i = 0; copy.report != NULL && !report.quiet && i < copy.options.remarks.count; i++)
         report_line(copy.report, "%s", copy.options.remarks.values[i]);
-    bool read = copy.report != NULL && copy_lists_read(&copy.options, &copy.lists, &error);
-    int code = read ? copy_files(&copy) : exit_code_of(error.kind);
-    if (copy.report != NULL && !read)
+    bool good = copy.report != NULL && copy_lists_read(&copy.options, &copy.lists, &error);
+    if (good && copy.options.manifest != NULL) {
+        copy.manifest = copy_manifest_new(copy.options.manifest, &error);
+        good = copy.manifest != NULL;
+    }
+    int code = good ? copy_files(&copy) : exit_code_of(error.kind);
+    if (copy.report != NULL && !good)
         code = report_end(copy.report, &copy.before, &error, "", code);
+    copy_manifest_free(copy.manifest);
     if (copy.report == NULL)
         fprintf(stderr, "petrel: %s\n", error.text);
     report_free(copy.report);

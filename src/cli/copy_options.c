@@ -185,6 +185,8 @@ static const struct option table[] = {
      parse_verify},
     {0, "reference", OPTION_TEXT, FIELD(reference), "DIR",
      "take what is the same from files in DIR, on the destination's side", NULL},
+    {0, "manifest", OPTION_TEXT, FIELD(manifest), "FILE",
+     "write what was delivered, with hashes, to FILE (- for stdout)", NULL},
     {0, "whole", OPTION_FLAG, FIELD(whole), NULL, "send whole files, do not look at what is there",
      NULL},
     {0, "lanes", OPTION_CUSTOM, 0, "auto|N", "parallel UDP lanes, 1 to 16", parse_lanes},

@@ -20,6 +20,7 @@ struct copy_options {
     struct ssh_options ssh;
     bool checksum, whole, in_place, verify_disk;
     const char *reference; /* --reference, or NULL */
+    const char *manifest;  /* NULL: none; "-": to stdout; else a file */
     bool archive, owner, group, no_owner, no_group, no_specials, numeric_ids;
     bool devices, hard_links, sparse, xattrs, acls, no_perms, no_times;
     bool update, ignore_existing, existing, remove_source;

@@ -76,13 +76,14 @@ static void set(struct transfer_request *request, bool wanted, uint64_t flag)
 static void set_flags(const struct copy_options *options, struct transfer_request *request)
 {
     bool several = options->source_count > 1 || ends_in_slash(options->destination.path);
-    bool named = options->dry_run || options->verbose > 0 || options->json != NULL;
+    bool named = options->dry_run || options->verbose > 0 || options->json != NULL ||
+                 options->manifest != NULL;
     set(request, !options->checksum, TRANSFER_QUICK_CHECK);
     set(request, options->whole, TRANSFER_WHOLE);
-    set(request, options->make_path, TRANSFER_MAKE_PATH);
     set(request, options->reference != NULL, TRANSFER_REFERENCE);
     set(request, options->in_place, TRANSFER_IN_PLACE);
     set(request, options->verify_disk, TRANSFER_VERIFY_DISK);
+    set(request, options->make_path, TRANSFER_MAKE_PATH);
     set(request, options->follow_links, TRANSFER_FOLLOW_LINKS);
     set(request, options->dry_run, TRANSFER_DRY_RUN);
     set(request, options->push && named, TRANSFER_NAME_FILES);

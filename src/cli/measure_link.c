@@ -103,7 +103,7 @@ bool measure_link_open(struct measure_link *link, const struct ssh_options *ssh,
         .channel = {.to_remote = -1, .from_remote = -1}, .ssh = ssh, .host = host};
     struct bootstrap_start start = {.first_port = first_port,
                                     .last_port = last_port,
-                                    .measure = true,
+                                    .job = JOB_MEASURE,
                                     .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     uint64_t began_ns = driver_now();
     /* Of no use to a far end that measures, but a start line has them. */
@@ -115,7 +115,7 @@ bool measure_link_open(struct measure_link *link, const struct ssh_options *ssh,
     link->ssh_ns = driver_now() - began_ns;
     if (!good)
         return false;
-    if (!link->channel.answer.measure)
+    if (link->channel.answer.job != JOB_MEASURE)
         return error_set(error, ERROR_VERSION,
                          "petrel %s on %s takes no measurements; send this one there: petrel "
                          "install %s",

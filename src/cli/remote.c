@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/far_addresses.h"
+#include "cli/file_job.h"
 #include "cli/interrupt.h"
 #include "cli/measure_far.h"
 #include "cli/run_transfer.h"
@@ -104,7 +105,7 @@ static bool open_storage(void *context, const struct transfer_request *request,
 static bool answer(const struct bootstrap_start *start, const struct udp_listener *listener)
 {
     struct bootstrap_answer answer = {.port = listener != NULL ? udp_listener_port(listener) : 0,
-                                      .measure = start->measure,
+                                      .job = start->job,
                                       .ways = start->ways,
                                       .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     snprintf(answer.version, sizeof(answer.version), "%s", PETREL_VERSION);
@@ -187,10 +188,12 @@ int command_remote(int argc, char **argv)
             remote.start.protocol.highest);
     if (error.kind != ERROR_NONE)
         return refuse(&error);
-    if (remote.start.measure) {
+    if (remote.start.job == JOB_MEASURE) {
         const struct address client = client_address();
         return answer(&remote.start, NULL) ? measure_serve(&client) : EXIT_PROTOCOL;
     }
+    if (remote.start.job == JOB_FILES)
+        return answer(&remote.start, NULL) ? file_job_serve() : EXIT_PROTOCOL;
     struct udp_listener *listener = NULL;
     if (remote.start.ways != WAY_SSH) {
         listener = driver_listen(remote.start.first_port, remote.start.last_port,

@@ -105,6 +105,16 @@ static int open_locked(int directory, const char *name, bool make, enum journal_
     return -1;
 }
 
+int journal_take(int directory, const char *name)
+{
+    int fd = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || (try_lock(fd) && is_still_there(directory, name, fd)))
+        return fd;
+    close(fd);
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
 static enum journal_found read_header(struct journal *journal, const char **what)
 {
     static const char *const texts[] = {[JOURNAL_CORRUPT] = "corrupted",

@@ -35,6 +35,10 @@ void journal_close(struct journal *journal);
 /* Removes the file, then closes. */
 void journal_remove(struct journal *journal, int directory, const char *name);
 
+/* Locks the journal `name` without asking anybody: a descriptor to be closed, or -1 with errno,
+ * EWOULDBLOCK when somebody has it. */
+int journal_take(int directory, const char *name);
+
 /* Begins anew for a file of that size: nothing is recorded. False with errno. */
 bool journal_start(struct journal *journal, uint64_t file_size);
 /* Keeps the records for a file whose size has changed. False with errno. */

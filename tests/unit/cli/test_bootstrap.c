@@ -304,22 +304,22 @@ static void test_measurements(void **state)
 {
     (void)state;
     struct bootstrap_start start = sample(), back;
-    struct bootstrap_answer answer = {.version = "1.2", .measure = true}, heard;
+    struct bootstrap_answer answer = {.version = "1.2", .job = JOB_MEASURE}, heard;
     char line[BOOTSTRAP_LINE_MAX];
     struct error error = {0};
-    start.measure = true;
+    start.job = JOB_MEASURE;
     write_start(&start, line);
     assert_non_null(strstr(line, "job=measure"));
     assert_true(bootstrap_read_start(&back, line, &error));
-    assert_true(back.measure);
+    assert_int_equal(back.job, JOB_MEASURE);
     strcpy(strstr(line, "job="), "job=dance");
     assert_true(bootstrap_read_start(&back, line, &error));
-    assert_false(back.measure);
+    assert_int_equal(back.job, JOB_COPY);
 
     assert_true(bootstrap_write_answer(&answer, line, sizeof(line)) > 0);
     line[strcspn(line, "\n")] = '\0';
     assert_true(bootstrap_read_answer(&heard, line, &error));
-    assert_true(heard.measure);
+    assert_int_equal(heard.job, JOB_MEASURE);
     assert_int_equal(heard.port, 0);
     assert_false(bootstrap_read_answer(&heard, "PETREL-REMOTE version=1 port=0 job=copy", &error));
 }

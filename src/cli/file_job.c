@@ -1,0 +1,232 @@
+#include "cli/file_job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/exit_code.h"
+#include "tree/display.h"
+#include "tree/manifest.h"
+#include "tree/operand.h"
+#include "tree/spool_file.h"
+#include "tree/stale.h"
+#include "tree/verify.h"
+
+#define SHOWN 4096 /* bytes of a path on the screen */
+
+struct run {
+    const struct file_job *job;
+    const struct file_job_output *output;
+    uint64_t found, bytes, problems, in_use;
+    bool gone; /* nobody takes the output */
+};
+
+static void out(struct run *run, const char *text)
+{
+    run->gone = run->gone || !run->output->out(run->output->context, text, strlen(text));
+}
+
+static void remark(const struct run *run, const char *text)
+{
+    run->output->remark(run->output->context, text);
+}
+
+static int fail(const struct run *run, const struct error *error)
+{
+    char text[sizeof(error->text)];
+    remark(run, display_name(text, sizeof(text), error->text));
+    return exit_code_of(error->kind);
+}
+
+static void say_problem(struct run *run, const char *path, const struct error *error)
+{
+    char shown[SHOWN], text[SHOWN + sizeof(error->text) + 4];
+    run->problems++;
+    snprintf(text, sizeof(text), "%s: %s", display_name(shown, sizeof(shown), path), error->text);
+    remark(run, text);
+}
+
+/* ---- clean ---- */
+
+static void on_stale(void *context, const struct stale *stale)
+{
+    struct run *run = context;
+    char shown[SHOWN], size[24], age[24], text[SHOWN + 128];
+    if (stale->state == STALE_PROBLEM) {
+        say_problem(run, stale->path, &stale->error);
+        return;
+    }
+    bool left = stale->state == STALE_LEFT;
+    run->found += left;
+    run->bytes += left ? stale->bytes : 0;
+    run->in_use += !left;
+    snprintf(text, sizeof(text), "%s %s (%s, written %s ago)\n",
+             !left               ? "in use:"
+             : run->job->dry_run ? "stale:"
+                                 : "removed:",
+             display_name(shown, sizeof(shown), stale->path),
+             format_size(size, sizeof(size), stale->bytes),
+             format_time(age, sizeof(age), stale->age_s * NS_PER_S));
+    out(run, text);
+}
+
+static int run_clean(struct run *run, const char *path)
+{
+    struct error error = {0};
+    char size[24], text[200];
+    if (!stale_find(path, !run->job->dry_run, run->output->stop, on_stale, run, &error))
+        return fail(run, &error);
+    if (run->output->stop != NULL && *run->output->stop != 0)
+        return EXIT_INTERRUPTED;
+    if (run->found == 0 && run->in_use == 0)
+        snprintf(text, sizeof(text), "nothing of petrel's was left there");
+    else
+        snprintf(text, sizeof(text), "%llu stale, %s%s; %llu in use",
+                 (unsigned long long)run->found, format_size(size, sizeof(size), run->bytes),
+                 run->job->dry_run ? "" : " freed", (unsigned long long)run->in_use);
+    remark(run, text);
+    return run->problems > 0 ? EXIT_PARTIAL : EXIT_OK;
+}
+
+/* ---- manifest ---- */
+
+static bool on_text(void *context, const char *bytes, size_t size)
+{
+    struct run *run = context;
+    if (!run->job->hash_only && !run->output->out(run->output->context, bytes, size))
+        run->gone = true;
+    return !run->gone;
+}
+
+static void on_problem(void *context, const char *path, const struct error *error)
+{
+    say_problem(context, path, error);
+}
+
+static bool find_operands(const struct file_job *job, bool far, struct operands *operands,
+                          struct error *error)
+{
+    if (!far)
+        return operands_from_local(operands, (const char *const *)job->paths, job->path_count,
+                                   error);
+    struct transfer_request request = {.flags = TRANSFER_WILDCARDS};
+    bool good = true;
+    for (size_t i = 0; i < job->path_count && good; i++)
+        good = transfer_request_add(&request, job->paths[i], false);
+    good = good ? operands_from_request(operands, &request, error)
+                : error_set(error, ERROR_MEMORY, "no memory for the paths");
+    transfer_request_release(&request);
+    return good;
+}
+
+static int run_manifest(struct run *run, bool far)
+{
+    struct operands operands = {0};
+    struct error error = {0};
+    uint8_t hash[32];
+    char digits[72], text[160];
+    uint64_t problems = 0;
+    if (!find_operands(run->job, far, &operands, &error))
+        return fail(run, &error);
+    for (size_t i = 0; i < operands.problem_count; i++)
+        say_problem(run, operands.problems[i].path, &operands.problems[i].error);
+    struct manifest_build build = {.paths = (const char *const *)operands.paths,
+                                   .names = (const char *const *)operands.names.names,
+                                   .count = operands.names.name_count,
+                                   .follow_links = run->job->follow_links,
+                                   .stop = run->output->stop,
+                                   .text = on_text,
+                                   .problem = on_problem,
+                                   .context = run};
+    bool good = manifest_build(&build, hash, &problems, &error);
+    operands_release(&operands);
+    if (!good)
+        return fail(run, &error);
+    for (unsigned i = 0; i < sizeof(hash); i++)
+        snprintf(digits + 2 * i, 3, "%02x", hash[i]);
+    if (run->job->hash_only) {
+        strcat(digits, "\n");
+        out(run, digits);
+    } else {
+        snprintf(text, sizeof(text), "the manifest's hash is %s", digits);
+        remark(run, text);
+    }
+    return run->gone ? EXIT_FILE_IO : run->problems > 0 ? EXIT_PARTIAL : EXIT_OK;
+}
+
+/* ---- verify ---- */
+
+static void on_difference(void *context, enum difference difference, const char *path,
+                          const char *text)
+{
+    char shown[SHOWN], other[SHOWN], line[2 * SHOWN + 64];
+    bool more = text[0] != '\0';
+    snprintf(line, sizeof(line), "%s: %s%s%s%s\n", difference_name(difference),
+             display_name(shown, sizeof(shown), path), more ? " (" : "",
+             display_name(other, sizeof(other), text), more ? ")" : "");
+    out(context, line);
+}
+
+static int run_verify(struct run *run, FILE *manifest, const char *directory)
+{
+    struct error error = {0};
+    struct verify_counts counts;
+    char size[24], text[200];
+    struct verify verify = {.manifest = manifest,
+                            .directory = directory,
+                            .content_only = run->job->content_only,
+                            .stop = run->output->stop,
+                            .differs = on_difference,
+                            .context = run};
+    if (!verify_run(&verify, &counts, &error))
+        return fail(run, &error);
+    if (counts.differences == 0)
+        snprintf(text, sizeof(text), "%llu entries, %llu files of %s: all as in the manifest",
+                 (unsigned long long)counts.entries, (unsigned long long)counts.files,
+                 format_size(size, sizeof(size), counts.bytes));
+    else
+        snprintf(text, sizeof(text), "%llu difference%s in %llu entries",
+                 (unsigned long long)counts.differences, counts.differences == 1 ? "" : "s",
+                 (unsigned long long)counts.entries);
+    remark(run, text);
+    return counts.differences > 0 ? EXIT_VERIFY : EXIT_OK;
+}
+
+FILE *file_job_keep(FILE *from, struct error *error)
+{
+    int fd = spool_file_open(error);
+    FILE *spool = fd >= 0 ? fdopen(fd, "w+") : NULL;
+    char buffer[65536];
+    size_t got;
+    bool kept = spool != NULL;
+    while (kept && (got = fread(buffer, 1, sizeof(buffer), from)) > 0)
+        kept = fwrite(buffer, 1, got, spool) == got;
+    if (kept && ferror(from) == 0 && fseeko(spool, 0, SEEK_SET) == 0)
+        return spool;
+    error_set_errno(error, errno, "cannot keep the manifest in TMPDIR (or /tmp)");
+    if (spool != NULL)
+        fclose(spool);
+    else if (fd >= 0)
+        close(fd);
+    return NULL;
+}
+
+int file_job_run(const struct file_job *job, FILE *manifest, bool far,
+                 const struct file_job_output *output)
+{
+    struct run run = {.job = job, .output = output};
+    struct error error = {0};
+    if (job->kind == FILE_JOB_MANIFEST)
+        return run_manifest(&run, far);
+    char *path = far ? path_from_home(job->paths[0], &error) : strdup(job->paths[0]);
+    if (path == NULL) {
+        error_set(&error, ERROR_MEMORY, "no memory for the path");
+        return fail(&run, &error);
+    }
+    int code =
+        job->kind == FILE_JOB_CLEAN ? run_clean(&run, path) : run_verify(&run, manifest, path);
+    free(path);
+    return run.gone && code == EXIT_OK ? EXIT_FILE_IO : code;
+}

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""petrel manifest, verify and clean, here and on a host; copies that write a manifest.
+
+    manifest_test.py PETREL PETREL_LAB [TEST...]
+"""
+import os
+import re
+import signal
+import subprocess
+
+import hosts
+from hosts import CONFIG, HOST, MIB, PETREL
+
+OK, INTERRUPTED, PARTIAL, VERIFY, NOT_FOUND, USAGE = 0, 20, 23, 41, 47, 1
+
+
+class Case(hosts.Case):
+    def tool(self, *words, code=0, **keywords):
+        """A command that is no copy, with ssh's options where a host is named."""
+        remote = any(word.startswith(f"{HOST}:") for word in words)
+        options = ["-F", CONFIG, "--remote-petrel", PETREL] if remote else []
+        done = subprocess.run([PETREL, words[0], *options, *words[1:]], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                              **keywords)
+        self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
+        return done
+
+    def make_tree(self, root):
+        self.write(f"{root}/one", 10)
+        self.write(f"{root}/sub/large", 3 * MIB + 1)
+        self.write(f"{root}/sub/new\nline", 0)
+        self.write(f"{root}/a b", 7, mode=0o640)
+        os.mkdir(self.path(root, "empty"))
+        os.symlink("sub/large", self.path(root, "link"))
+
+
+class Manifest(Case):
+    def test_same_on_both_ends(self):
+        self.make_tree("near/tree")
+        self.copy(self.path("near/tree"), self.remote("far"))
+        near = self.tool("manifest", self.path("near/tree"))
+        far = self.tool("manifest", self.remote("far/tree"))
+        self.assertEqual(near.stdout, far.stdout)
+        self.assertTrue(near.stdout.startswith("petrel-manifest 1\n"))
+        digest = self.tool("manifest", "--hash", self.remote("far/tree")).stdout.strip()
+        self.assertRegex(digest, "^[0-9a-f]{64}$")
+        self.assertIn(digest, near.stderr)
+        text = self.write("text", text=near.stdout)
+        hashed = subprocess.run(["b3sum", "--no-names", text], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(hashed.stdout.strip(), digest)
+
+    def test_b3sum_reads_its_lines(self):
+        self.make_tree("near/tree")
+        text = self.tool("manifest", self.path("near/tree")).stdout
+        lines = [line for line in text.splitlines() if re.match(r"\\?[0-9a-f]{64}  ", line)]
+        self.assertEqual(len(lines), 4)
+        done = subprocess.run(["b3sum", "--check"], input="\n".join(lines) + "\n", text=True,
+                              cwd=self.path("near"), stdout=subprocess.PIPE)
+        self.assertEqual((done.returncode, done.stdout.count(": OK")), (0, 4), done.stdout)
+
+    def test_bad_input(self):
+        self.tool("manifest", self.path("near/none"), code=NOT_FOUND)
+        self.tool("manifest", self.remote("far/none"), code=NOT_FOUND)
+        self.tool("manifest", code=USAGE)
+        self.tool("verify", self.path("near/none"), code=NOT_FOUND)
+        self.tool("verify", self.write("nonsense", text="x\n"), code=USAGE)
+        self.tool("verify", self.path("nonsense"), self.remote("far"), code=USAGE)
+
+
+class Verify(Case):
+    def setUp(self):
+        super().setUp()
+        self.make_tree("near/tree")
+        self.manifest = self.path("manifest")
+        self.copy("--manifest", self.manifest, self.path("near/tree"), self.remote("far"))
+
+    def test_a_copy_is_as_its_manifest_says(self):
+        with open(self.manifest) as file:
+            self.assertEqual(file.read(),
+                             self.tool("manifest", self.path("near/tree")).stdout)
+        self.tool("verify", self.manifest, self.remote("far"))
+        self.tool("verify", self.manifest, self.path("near"))
+        with open(self.manifest) as file:
+            self.tool("verify", "-", self.path("far"), stdin=file)
+
+    def test_of_a_pull_and_of_what_was_skipped(self):
+        self.copy(self.remote("far/tree"), self.path("back") + "/", "--mkpath")
+        self.copy("--manifest", self.path("pulled"), self.remote("far/tree"),
+                  self.path("back") + "/")  # all skipped: read for it
+        with open(self.path("pulled")) as a, open(self.manifest) as b:
+            self.assertEqual(a.read(), b.read())
+
+    def test_each_difference_is_named(self):
+        with open(self.path("far/tree/sub/large"), "r+b") as file:
+            file.seek(2 * MIB)
+            file.write(b"other")
+        os.remove(self.path("far/tree/one"))
+        self.write("far/tree/empty/extra", 3)
+        os.chmod(self.path("far/tree/a b"), 0o600)
+        os.remove(self.path("far/tree/link"))
+        os.symlink("one", self.path("far/tree/link"))
+        done = self.tool("verify", self.manifest, self.remote("far"), code=VERIFY)
+        for line in ("content: tree/sub/large", "missing: tree/one", "extra: tree/empty/extra",
+                     "mode: tree/a b (0600)", "target: tree/link (one)"):
+            self.assertIn(line + "\n", done.stdout)
+        self.assertIn("differences", done.stderr)
+        done = self.tool("verify", "--content", self.manifest, self.remote("far"), code=VERIFY)
+        self.assertNotIn("mode:", done.stdout)
+
+
+class Clean(Case):
+    def leave_half(self):
+        source = self.write("near/file", 40 * MIB)
+        process = self.start("copy", "--limit", "100Mbit", source, self.remote("far/d/"),
+                             "--mkpath")
+        folder = self.path("far/d")
+        self.assertTrue(hosts.wait_until(lambda: os.path.isdir(folder) and any(
+            name.endswith(".journal") and os.path.getsize(os.path.join(folder, name)) > 200
+            for name in os.listdir(folder)), 30))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).code, INTERRUPTED)
+
+    def test_what_an_interrupted_copy_leaves(self):
+        self.leave_half()
+        self.write("far/other", 10)
+        listed = self.tool("clean", "-n", self.remote("far"))
+        self.assertIn("stale: d/.petrel-", listed.stdout)
+        self.assertEqual(len(os.listdir(self.path("far/d"))), 2)
+        done = self.tool("clean", self.remote("far"))
+        self.assertIn("removed: d/.petrel-", done.stdout)
+        self.assertEqual(os.listdir(self.path("far/d")), [])
+        self.assertIn("nothing", self.tool("clean", self.path("far")).stderr)
+        self.assertTrue(os.path.exists(self.path("far/other")))
+
+    def test_what_is_in_use_stays(self):
+        source = self.write("near/file", 40 * MIB)
+        process = self.start("copy", "--limit", "100Mbit", source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(
+            lambda: any(name.endswith(".journal") for name in os.listdir(self.path("far"))), 30))
+        done = self.tool("clean", self.path("far"))
+        self.assertIn("in use: ", done.stdout)
+        result = self.finish(process)
+        self.assertEqual(result.code, OK, result.stderr)
+        self.same_file("near/file", "far/file")
+
+
+if __name__ == "__main__":
+    hosts.main()
