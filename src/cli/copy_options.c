@@ -105,9 +105,9 @@ static bool parse_verify(void *target, const char *value, struct error *error)
 {
     struct copy_options *options = target;
     options->verify_disk = strcmp(value, "disk") == 0;
-    return options->verify_disk ||
+    return options->verify_disk || strcmp(value, "arrival") == 0 ||
            error_set(error, ERROR_USAGE,
-                     "--verify takes disk; that all bytes arrive right is verified anyway");
+                     "--verify takes arrival, which is always done, or disk, to read back as well");
 }
 
 _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
@@ -181,8 +181,8 @@ static const struct option table[] = {
      "compare what is there by content, whatever its time says", NULL},
     {0, "inplace", OPTION_FLAG, FIELD(in_place), NULL,
      "write large files and devices where they stand (see the manual)", NULL},
-    {0, "verify", OPTION_CUSTOM, 0, "disk", "read back from the disk what was written",
-     parse_verify},
+    {0, "verify", OPTION_CUSTOM, 0, "arrival|disk",
+     "disk: also read back from the disk what was written", parse_verify},
     {0, "reference", OPTION_TEXT, FIELD(reference), "DIR",
      "take what is the same from files in DIR, on the destination's side", NULL},
     {0, "manifest", OPTION_TEXT, FIELD(manifest), "FILE",
@@ -221,7 +221,7 @@ static const struct {
     const char *name, *value;
 } defaults[] = {
     {"lanes", "auto"},  {"udp-ports", "60000-61000"}, {"udp", "auto"},
-    {"policy", "auto"}, {"retry-for", "10m"},
+    {"policy", "auto"}, {"retry-for", "10m"},         {"verify", "arrival"},
 };
 
 const struct option *copy_options_table(void)

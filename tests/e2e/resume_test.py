@@ -172,7 +172,7 @@ class InPlace(Case):
         self.write("near/d/small", 100, seed=2)
         self.copy("--verify=disk", self.path("near/d"), self.remote("far"))
         self.same_tree("near/d", "far/d")
-        self.fails(1, "--verify takes disk", "--verify=net", self.path("near/d"),
+        self.fails(1, "--verify takes arrival", "--verify=net", self.path("near/d"),
                    self.remote("far"))
 
 
