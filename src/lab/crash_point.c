@@ -17,6 +17,8 @@
 static atomic_uint_fast64_t calls;
 static uint64_t fatal;
 static bool fatal_after;
+static atomic_uint_fast64_t syncs;
+static uint64_t failing_sync;
 static void (*watch)(const struct file_call *call);
 
 /* ---- counting ---- */
@@ -31,6 +33,17 @@ void crash_point_arm(uint64_t call, bool after)
 uint64_t crash_point_count(void)
 {
     return atomic_load(&calls);
+}
+
+void crash_point_fail_sync(uint64_t sync)
+{
+    failing_sync = sync;
+    atomic_store(&syncs, 0);
+}
+
+uint64_t crash_point_syncs(void)
+{
+    return atomic_load(&syncs);
 }
 
 void crash_point_watch(void (*watcher)(const struct file_call *call))
@@ -147,9 +160,32 @@ CALL(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, pat
 CALL(int, chmod, (const char *path, mode_t mode), (path, mode))
 CALL(int, utimensat, (int fd, const char *path, const struct timespec *times, int flags),
      (fd, path, times, flags))
-CALL_TOLD(int, fsync, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC, .fd = fd))
-CALL_TOLD(int, fdatasync, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC, .fd = fd))
-CALL_TOLD(int, syncfs, before_on(fd), (int fd), (fd), TOLD(.kind = FILE_CALL_SYNC_ALL, .fd = fd))
+
+/* Syncs; one may be told to fail. */
+static int sync_or_fail(int (*real)(int), int fd, enum file_call_kind kind)
+{
+    uint64_t call = before_on(fd);
+    bool fails = call != 0 && atomic_fetch_add(&syncs, 1) + 1 == failing_sync;
+    int result = fails ? -1 : real(fd);
+    if (fails)
+        errno = EIO;
+    tell(result >= 0, TOLD(.kind = kind, .fd = fd));
+    tell(fails && kind == FILE_CALL_SYNC, TOLD(.kind = FILE_CALL_SYNC_FAILED, .fd = fd));
+    after(call);
+    return result;
+}
+
+#define SYNC(name, kind)                                                                           \
+    int __real_##name(int fd);                                                                     \
+    int __wrap_##name(int fd);                                                                     \
+    int __wrap_##name(int fd)                                                                      \
+    {                                                                                              \
+        return sync_or_fail(__real_##name, fd, kind);                                              \
+    }
+
+SYNC(fsync, FILE_CALL_SYNC)
+SYNC(fdatasync, FILE_CALL_SYNC)
+SYNC(syncfs, FILE_CALL_SYNC_ALL)
 CALL_ON(int, fchmod, (int fd, mode_t mode), (fd, mode))
 CALL_ON(int, futimens, (int fd, const struct timespec *times), (fd, times))
 CALL_TOLD(int, ftruncate64, before_on(fd), (int fd, off_t size), (fd, size),
@@ -254,6 +290,10 @@ __attribute__((constructor)) static void take_environment(void)
         return;
     if (strncmp(text, "count:", 6) == 0) {
         count_file = text + 6;
+        return;
+    }
+    if (strncmp(text, "sync:", 5) == 0) {
+        crash_point_fail_sync(strtoull(text + 5, NULL, 10));
         return;
     }
     char *end;

@@ -6,7 +6,8 @@
  * or a directory, over all threads.
  *
  * A program that has it linked in takes PETREL_TEST_CRASH=N (before the n-th call, from 1), =N+
- * (after it), or =count:FILE (writes how many there were when it ends).
+ * (after it), =count:FILE (writes how many there were when it ends), or =sync:N (the n-th sync
+ * fails).
  */
 #ifndef PETREL_LAB_CRASH_POINT_H
 #define PETREL_LAB_CRASH_POINT_H
@@ -18,6 +19,11 @@
 /* 0: never. Counting begins anew. */
 void crash_point_arm(uint64_t call, bool after);
 uint64_t crash_point_count(void);
+/* The n-th sync from now on, from 1, is not done and fails with EIO, as on a disk that breaks; 0:
+ * none. */
+void crash_point_fail_sync(uint64_t sync);
+/* How many syncs there were since. */
+uint64_t crash_point_syncs(void);
 
 /* What changes the disk, or makes a change durable; told after it was done. */
 enum file_call_kind {
@@ -29,7 +35,9 @@ enum file_call_kind {
     FILE_CALL_RENAME, /* fd, name, to_fd, target */
     FILE_CALL_UNLINK, /* fd, name */
     FILE_CALL_SYNC,   /* fd: a file or a directory */
-    FILE_CALL_SYNC_ALL
+    FILE_CALL_SYNC_ALL,
+    FILE_CALL_SYNC_FAILED /* fd: as SYNC, but it failed: what was to be synced may be lost for good
+                           */
 };
 
 struct file_call {

@@ -30,6 +30,7 @@ struct change {
     enum change_kind kind;
     size_t call;    /* after which call it happened */
     size_t durable; /* after which call it is synced; SIZE_MAX: never */
+    bool dropped;   /* a sync of it has failed: no other one makes it durable */
     size_t thing;   /* the file; of a NAME what gets it */
     size_t directory, to_directory;
     char *name, *to_name;
@@ -116,8 +117,18 @@ static void make_durable(struct power_disk *disk, size_t thing)
             thing == SIZE_MAX ||
             (is_about_names(change) ? change->directory == thing || change->to_directory == thing
                                     : change->thing == thing);
-        if (change->durable == SIZE_MAX && concerns)
+        if (change->durable == SIZE_MAX && !change->dropped && concerns)
             change->durable = disk->calls;
+    }
+}
+
+/* Sizes are with the names, which a file system keeps or gives up altogether. */
+static void drop_bytes(struct power_disk *disk, size_t thing)
+{
+    for (size_t i = 0; i < disk->change_count; i++) {
+        struct change *change = &disk->changes[i];
+        if (change->kind == CHANGE_WRITE && change->thing == thing && change->durable == SIZE_MAX)
+            change->dropped = true;
     }
 }
 
@@ -225,6 +236,9 @@ static void on_call(const struct file_call *call)
         break;
     case FILE_CALL_SYNC_ALL:
         make_durable(disk, SIZE_MAX);
+        break;
+    case FILE_CALL_SYNC_FAILED:
+        drop_bytes(disk, thing_of(disk, call->fd));
         break;
     }
 }

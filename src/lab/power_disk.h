@@ -5,7 +5,8 @@
  * rename or a size that was synced before then is there; each other one is there or not,
  * independently of all others, in any order. A sync of a file makes its bytes durable, not its
  * name; a sync of a directory its names; a sync of the file system both. A rename that is there is
- * there whole. Harsher than any file system is.
+ * there whole. After a sync of a file that failed, the bytes that it was to make durable never
+ * become so by another sync: systems take them for written. Harsher than any file system is.
  *
  * Single-threaded, for tests; without memory it aborts.
  */

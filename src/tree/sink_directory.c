@@ -219,15 +219,19 @@ void directory_finish(struct file_sink *sink)
     sink_fail(sink, &error);
 }
 
+/* Names in directories of the copy are synced by their file system. Without any, what an earlier
+ * run has named and this one found there may have a name that is not durable yet. */
 void directory_sync(struct file_sink *sink)
 {
-    if (sink->spool.file == NULL && sink->links == NULL)
+    bool has_directories = sink->spool.file != NULL;
+    if (!has_directories && sink->files_skipped == 0)
         return;
     int root = openat(sink->place.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct error error = {0};
     if (root < 0)
         return; /* not ours to read: what was renamed in it was synced by name */
-    if (syncfs(root) != 0) {
+    int result = has_directories ? syncfs(root) : fsync(root);
+    if (result != 0 && (has_directories || errno != EINVAL)) {
         error_set_errno(&error, errno, "the destination cannot be synced");
         sink_fail(sink, &error);
     }

@@ -26,6 +26,7 @@ MOMENTS = int(os.environ.get("PETREL_CRASH_MOMENTS", 5))
 SEED = int(os.environ.get("PETREL_CRASH_SEED", random.randrange(1 << 30)))
 POINTS = 5  # calls a side, if not all
 LOST_MAX = 64 * MIB
+FILE_IO = 11
 RETRY = ("--retry-for", "0")
 
 
@@ -122,6 +123,28 @@ class Calls(hosts.Case):
     def test_sender_of_a_pull(self):
         self.kill_at_calls(False, False)
 
+    def test_an_error_of_a_sync_is_final(self):
+        """What could not be synced has to come again: it might only be in memory."""
+        for name, size in (("large", 20 * MIB), ("middle", 3 * MIB), ("small", 3000)):
+            with self.subTest(name):
+                source, target = self.write(f"near/{name}", size), self.path("far", name)
+                result = self.copy(source, self.remote("far"), code=FILE_IO,
+                                   far_petrel=f"env PETREL_TEST_CRASH=sync:1 {HOOKS}")
+                self.assertIn(f"{name}: cannot be synced: Input/output error", result.stderr)
+                self.assertEqual(os.listdir(self.path("far")), [])
+                summary = self.copy("--json", source, self.remote("far")).events()[-1]
+                self.assertEqual(summary["kept_bytes"], 0)
+                self.assertEqual(content(target), content(source))
+                os.remove(target)
+        with self.subTest("in place"):
+            source, target = self.write("near/file", 20 * MIB), self.write("far/file", 20 * MIB)
+            result = self.copy("--inplace", source, self.remote("far"), code=FILE_IO,
+                               far_petrel=f"env PETREL_TEST_CRASH=sync:1 {HOOKS}")
+            self.assertIn("copy it again with --whole", result.stderr)
+            self.assertNotEqual(os.stat(target).st_mtime_ns, os.stat(source).st_mtime_ns)
+            self.copy("--inplace", "--whole", source, self.remote("far"))
+            self.same_file("near/file", "far/file")
+
 
 def content(path):
     if os.path.islink(path):
@@ -169,7 +192,8 @@ class Moments(hosts.Case):
         old = self.write("far/file", 5000)
         before = content(old)
         span = max(0.3, SIZE * 8 / 1e9 / MOMENTS)  # about what all of it takes, shared out
-        worst = sent = 0
+        worst = kills = 0
+        hosts.link("stats", "--reset")
         for moment in range(MOMENTS):
             process = self.start(*words)
             arrived = self.journalled()
@@ -186,6 +210,7 @@ class Moments(hosts.Case):
                 except ProcessLookupError:
                     pass
             process.communicate(timeout=120)
+            kills += 1
             unfinished = os.path.getsize(old) != SIZE  # or it was killed behind the rename
             if not unfinished:
                 break
@@ -198,6 +223,10 @@ class Moments(hosts.Case):
         self.assertTrue(same_content(source, self.path("far/file")))
         if unfinished:
             self.assertGreaterEqual(result["kept_bytes"], known - LOST_MAX)
+        # All that was ever sent, with what the packets carry besides: no kill costs more.
+        carried = hosts.link("stats")["forward"]["bytes"]
+        self.assertLessEqual(carried, SIZE * 1.1 + (kills + 1) * LOST_MAX)
+        say(f"{(carried - SIZE) / max(kills, 1) / MIB:.1f} MiB were sent besides for each kill")
         say(f"seed {SEED}: killed {moment + 1} times; the last run found {known // MIB} MiB and "
             f"kept {result['kept_bytes'] // MIB}")
         self.assertEqual(os.listdir(self.path("far")), ["file"])

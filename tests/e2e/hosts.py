@@ -31,6 +31,8 @@ TIMEOUT = 60
 
 def main(options=("--rtt", "2ms")):
     if sys.argv[1:2] == ["--inside"]:
+        # What runs in the background of a script has it ignored, and would hand that on.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         share_connection()
         program = unittest.main(argv=[sys.argv[0], *sys.argv[2:]], exit=False)
         subprocess.run([*ssh_words(), "-O", "exit", HOST], stderr=subprocess.DEVNULL)
