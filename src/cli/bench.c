@@ -73,14 +73,19 @@ static const struct option table[] = {
     {0, "reverse", OPTION_FLAG, OPTION_OF(reverse), NULL, "from there to here", NULL},
     {0, "lanes", OPTION_CUSTOM, 0, "auto|N", "parallel UDP lanes, 1 to 16", parse_lanes},
     {0, "limit", OPTION_RATE, OPTION_OF(limit_bps), "RATE", "send no faster", NULL},
-    {0, "policy", OPTION_CUSTOM, 0, "POLICY",
-     "towards others: auto, fair, background or fixed:RATE", parse_policy},
+    {0, "policy", OPTION_CUSTOM, 0, "auto|fair|background|fixed:RATE",
+     "how to behave towards others on the path", parse_policy},
     {0, "disk", OPTION_TEXT, OPTION_OF(disk), "PATH", "the receiving end writes what arrives there",
      NULL},
     {0, "share", OPTION_FLAG, OPTION_OF(share), NULL, "also beside one TCP flow", NULL},
     {0, "no-tcp", OPTION_FLAG, OPTION_OF(no_tcp), NULL, "petrel alone", NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
+
+const struct option *bench_options_table(void)
+{
+    return table;
+}
 
 /* ---- petrel ---- */
 

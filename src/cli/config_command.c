@@ -26,6 +26,11 @@ static const struct option table[] = {
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 
+const struct option *config_options_table(void)
+{
+    return table;
+}
+
 /* One value of one option; `use` is NULL for what nobody has set. */
 typedef void (*show_value)(void *context, const struct option *option,
                            const struct option_use *use);

@@ -48,6 +48,11 @@ static const struct option table[] = {
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 
+const struct option *doctor_options_table(void)
+{
+    return table;
+}
+
 /* ---- what is asked of the far end ---- */
 
 static bool note(struct doctor *doctor, const struct error *error)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/copy_options.h"
 #include "cli/exit_code.h"
 #include "cli/file_job.h"
 #include "cli/interrupt.h"
@@ -25,7 +26,7 @@ _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has 
                       "COMMAND",   "how to run petrel over there",                                 \
                       NULL},                                                                       \
         {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},                      \
-        {'h', "help", OPTION_FLAG, FIELD(help), NULL, "print this help", NULL},                    \
+        {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},                  \
     {                                                                                              \
         0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL                                                  \
     }
@@ -48,8 +49,25 @@ static const struct option verify_table[] = {
     COMMON_ROWS,
 };
 
+const struct option *clean_options_table(void)
+{
+    return clean_table;
+}
+
+const struct option *manifest_options_table(void)
+{
+    return manifest_table;
+}
+
+const struct option *verify_options_table(void)
+{
+    return verify_table;
+}
+
 struct command_line {
     struct file_options options;
+    struct option_uses uses;
+    struct settings settings; /* those of copy's that are options here */
     const char **words;
     size_t count;
     struct file_job job;
@@ -96,9 +114,8 @@ static bool parse(struct command_line *command, const struct option *table, int 
     command->words = calloc((size_t)argc + 1, sizeof(*command->words));
     if (command->words == NULL)
         return error_set(error, ERROR_MEMORY, "no memory for operands");
-    return options_parse(table, argc, argv, &command->options, command->words, &command->count,
-                         error) &&
-           ssh_options_finish(&command->options.ssh, error);
+    return options_parse_uses(table, argc, argv, &command->options, command->words, &command->count,
+                              &command->uses, error);
 }
 
 /* Takes a path that may be on a host; all of a command's are on one machine. */
@@ -125,6 +142,15 @@ static bool take_path(struct command_line *command, const char *word, struct err
     return good;
 }
 
+/* When it is known where the paths are. */
+static bool settle(struct command_line *command, const struct option *table, struct error *error)
+{
+    struct ssh_options *ssh = &command->options.ssh;
+    return (command->host == NULL || copy_options_lend(&command->settings, table, ssh,
+                                                       command->host, &command->uses, error)) &&
+           ssh_options_finish(ssh, error);
+}
+
 static int finish(struct command_line *command, bool good, const struct error *error)
 {
     int code = good ? run(command) : exit_code_of(error->kind);
@@ -134,6 +160,8 @@ static int finish(struct command_line *command, bool good, const struct error *e
         fclose(command->manifest);
     file_job_release(&command->job);
     ssh_options_release(&command->options.ssh);
+    option_uses_release(&command->uses);
+    settings_release(&command->settings);
     free(command->words);
     free(command->host);
     return code;
@@ -168,7 +196,8 @@ int command_clean(int argc, char **argv)
     if (good && command.count != 1)
         good = error_set(&error, ERROR_USAGE,
                          "petrel clean needs one directory: petrel clean [[user@]host:]DIR");
-    good = good && take_path(&command, command.words[0], &error);
+    good = good && take_path(&command, command.words[0], &error) &&
+           settle(&command, clean_table, &error);
     take_flags(&command, FILE_JOB_CLEAN);
     return finish(&command, good, &error);
 }
@@ -186,6 +215,7 @@ int command_manifest(int argc, char **argv)
                          "petrel manifest needs a path: petrel manifest [[user@]host:]PATH...");
     for (size_t i = 0; i < command.count && good; i++)
         good = take_path(&command, command.words[i], &error);
+    good = good && settle(&command, manifest_table, &error);
     take_flags(&command, FILE_JOB_MANIFEST);
     return finish(&command, good, &error);
 }
@@ -219,7 +249,8 @@ int command_verify(int argc, char **argv)
         good = error_set(&error, ERROR_USAGE,
                          "petrel verify needs a manifest and perhaps a directory: petrel verify "
                          "MANIFEST [[[user@]host:]DIR]");
-    good = good && take_path(&command, command.count == 2 ? command.words[1] : ".", &error);
+    good = good && take_path(&command, command.count == 2 ? command.words[1] : ".", &error) &&
+           settle(&command, verify_table, &error);
     if (good)
         command.manifest = open_manifest(command.words[0], &error);
     take_flags(&command, FILE_JOB_VERIFY);

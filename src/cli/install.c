@@ -31,6 +31,11 @@ static const struct option table[] = {
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 
+const struct option *install_options_table(void)
+{
+    return table;
+}
+
 static int print_help(void)
 {
     printf("petrel install [user@]host      put a static petrel into the host's cache, checked\n"

@@ -27,6 +27,11 @@ static const struct option table[] = {
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 
+const struct option *paths_options_table(void)
+{
+    return table;
+}
+
 static uint64_t age_of(const struct path_record *record)
 {
     uint64_t now_s = (uint64_t)time(NULL);

@@ -11,6 +11,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "crypto/aead.h"
+
 #define FOLDER "petrel-ssh"
 #define PERSIST "-oControlPersist=60"
 
@@ -150,6 +152,24 @@ void ssh_reuse_plan(struct ssh_reuse *reuse, const struct ssh_options *options,
         reuse->words[1] = "-oControlMaster=auto";
         reuse->words[2] = PERSIST;
     }
+}
+
+/* Where the user left the choice to ssh, the same ciphers with AES first: with the processor's help
+ * it takes half the time of what OpenSSH puts first for the sake of those without, and a copy that
+ * goes through ssh costs little else. */
+#define AES_FIRST                                                                                  \
+    "-oCiphers=aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"       \
+    "aes128-ctr,aes192-ctr,aes256-ctr"
+
+void ssh_reuse_words(const struct ssh_reuse *reuse, const struct ssh_facts *facts,
+                     const char **first)
+{
+    size_t count = 0;
+    for (; reuse->words[count] != NULL; count++)
+        first[count] = reuse->words[count];
+    if (facts->plain_ciphers && aead_has_aes_hardware())
+        first[count++] = AES_FIRST;
+    first[count] = NULL;
 }
 
 bool ssh_reuse_logged_in(const struct ssh_reuse *reuse, pid_t ssh)

@@ -26,6 +26,10 @@ struct ssh_reuse {
  * whether a master is to be made where there is none. */
 void ssh_reuse_plan(struct ssh_reuse *reuse, const struct ssh_options *options,
                     const struct ssh_facts *facts, bool creates);
+/* The options that go before the user's, of the master and of its ciphers; ends with NULL. `first`
+ * has room for five. */
+void ssh_reuse_words(const struct ssh_reuse *reuse, const struct ssh_facts *facts,
+                     const char **first);
 /* Whether the login is over: the master is up, and it is that ssh, or was up before. */
 bool ssh_reuse_logged_in(const struct ssh_reuse *reuse, pid_t ssh);
 /* Nobody is to use this master any more; who does already goes on. */

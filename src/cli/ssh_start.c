@@ -11,7 +11,6 @@
 #include "base/units.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_errors.h"
-#include "crypto/aead.h"
 #include "transport/limits.h"
 
 #define NAP_NS (5 * NS_PER_MS)
@@ -104,23 +103,12 @@ struct ssh_plan {
     struct ssh_reuse reuse;
 };
 
-/* Where the user left the choice to ssh, the same ciphers with AES first: with the processor's help
- * it takes half the time of what OpenSSH puts first for the sake of those without, and a copy that
- * goes through ssh costs little else. */
-#define AES_FIRST                                                                                  \
-    "-oCiphers=aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,"       \
-    "aes128-ctr,aes192-ctr,aes256-ctr"
-
 static bool spawn_remote(struct ssh_channel *channel, const struct ssh_options *options,
                          const char *host, const struct ssh_plan *plan, struct error *error)
 {
     struct ssh_words words;
     const char *first[SSH_WORDS_MAX] = {NULL};
-    size_t count = 0;
-    for (; plan->reuse.words[count] != NULL; count++)
-        first[count] = plan->reuse.words[count];
-    if (plan->facts.plain_ciphers && aead_has_aes_hardware())
-        first[count] = AES_FIRST;
+    ssh_reuse_words(&plan->reuse, &plan->facts, first);
     if (!ssh_words_build(&words, options, host, first, error))
         return false;
     char command[512];

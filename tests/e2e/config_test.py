@@ -80,7 +80,7 @@ class Config(hosts.Case):
     def test_a_mistake_stops_every_command(self):
         path = self.settings("Host elsewhere\n  polcy fair\n")
         for words in (["copy", "x", f"{HOST}:"], ["config", HOST], ["doctor", HOST],
-                      ["bench", HOST], ["install", HOST]):
+                      ["bench", HOST], ["install", HOST], ["clean", f"{HOST}:x"]):
             result = self.run_petrel(*words, code=1)
             self.assertIn(f"petrel: {path}:2: there is no setting polcy; did you mean: policy ",
                           result.stderr)
