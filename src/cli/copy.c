@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "cli/copy_manifest.h"
 #include "cli/copy_options.h"
 #include "cli/copy_request.h"
+#include "cli/copy_words.h"
 #include "cli/exit_code.h"
 #include "cli/install_offer.h"
 #include "cli/interrupt.h"
@@ -30,9 +32,8 @@
 
 #define OPEN_TIMEOUT_NS (10 * NS_PER_S)
 #define REMOTE_END_NS (3 * NS_PER_S)
-#define INTERRUPTED_END_NS (500 * NS_PER_MS)
+#define SHORT_END_NS (500 * NS_PER_MS) /* when its exit status tells nothing new */
 #define NAP_NS (100 * NS_PER_MS)
-#define NO_ADDRESS "%s is reached through a jump host and has no public address"
 
 struct copy {
     struct copy_options options;
@@ -49,9 +50,25 @@ struct copy {
     struct rate_memory remembered; /* of the path, by an earlier copy */
     struct retry retry;
     struct transfer_progress before; /* what earlier tries brought */
-    char told_way[1400];             /* the last line about the way */
+    struct transfer_progress shown;  /* while nothing is under way */
+    char told_way[COPY_WORDS_WAY];   /* the last line about the way */
     bool ports_are_used;             /* no port of the range was free over there */
 };
+
+/* ssh's question for a password stays as it stands: the line it stands on has no echo. */
+static bool is_password_asked(void)
+{
+    struct termios terminal;
+    return tcgetattr(STDERR_FILENO, &terminal) == 0 && (terminal.c_lflag & ECHO) == 0;
+}
+
+/* While ssh starts the other end again. */
+static void on_ssh_waits(void *context)
+{
+    struct copy *copy = context;
+    if (copy->retry.heard_ns != 0 && !is_password_asked())
+        report_tick(copy->report, &copy->shown);
+}
 
 /* One connection to the other end, and what came of it. */
 struct
@@ -59,6 +76,7 @@ try {
     struct error error;
     struct transfer_progress progress;
     char hint[256];
+    bool udp_failed; /* that is the error */
     int ssh_status;
 };
 
@@ -187,6 +205,15 @@ static bool has_channel_for_ports(const struct copy *copy)
     return (copy->start.ways & copy->channel.answer.ways & WAY_PORTS) != 0;
 }
 
+static struct copy_situation situation_of(const struct copy *copy)
+{
+    return (struct copy_situation){.host = copy->options.host,
+                                   .first_port = copy->options.first_port,
+                                   .last_port = copy->options.last_port,
+                                   .ports_are_used = copy->ports_are_used,
+                                   .jumped = copy->channel.jumped};
+}
+
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
@@ -216,112 +243,26 @@ static bool start_remote(struct copy *copy, struct error *error)
                          "petrel %s on %s cannot go through ssh; send this one there: petrel "
                          "install %s (or copy with --install)",
                          copy->channel.answer.version, options->host, options->host);
-    if (copy->channel.addresses.count == 0)
-        return error_set(error, ERROR_UNREACHABLE, NO_ADDRESS ", so no UDP can go there",
-                         options->host);
-    return true;
-}
-
-/* What ssh's exit status says of the far end. 255 is ssh's own, also for a command that a signal
- * ended: then ssh says nothing on stderr. */
-static const char *how_it_ended(const struct copy *copy, int status, char *text, size_t capacity)
-{
-    const char *host = copy->options.host, *last = copy->channel.last_words;
-    text[0] = '\0';
-    if (status == EXIT_SSH && last[0] != '\0')
-        snprintf(text, capacity, " (ssh to %s: %s)", host, last);
-    else if (status == EXIT_SSH)
-        snprintf(text, capacity, " (petrel on %s was killed)", host);
-    else if (status > 128)
-        snprintf(text, capacity, " (petrel on %s was ended by signal %d)", host, status - 128);
-    else if (status > 0)
-        snprintf(text, capacity, " (petrel on %s ended with status %d)", host, status);
-    else
-        snprintf(text, capacity, " (the far end is %s)", host);
-    return text;
-}
-
-/* ---- the way ---- */
-
-/* What would let UDP through. */
-static void write_advice(const struct copy *copy, char *text, size_t capacity)
-{
-    snprintf(text, capacity, "open UDP ports %u-%u on %s (or name open ones with --udp-ports)",
-             copy->options.first_port, copy->options.last_port, copy->options.host);
-}
-
-/* Why UDP does not carry the copy, and what to do about it ("": nothing here helps). */
-static void explain_way(const struct copy *copy, const struct driver_way *way, char cause[800],
-                        char advice[400])
-{
-    const struct copy_options *options = &copy->options;
-    unsigned first = options->first_port, last = options->last_port;
-    advice[0] = '\0';
-    snprintf(cause, 800, "%s", way->cause);
-    if (copy->ports_are_used) {
-        snprintf(cause, 800, "all UDP ports from %u to %u on %s are in use", first, last,
-                 options->host);
-        snprintf(advice, 400, "wait for the copies that have them, or name others by --udp-ports");
-    } else if (way->cause[0] == '\0') {
-        snprintf(cause, 800, NO_ADDRESS, options->host);
-    } else if (way->refused_here) {
-        snprintf(advice, 400, "allow UDP to ports %u-%u of %s in the firewall of this machine",
-                 first, last, options->host);
-    } else if (!way->worked) {
-        write_advice(copy, advice, 400);
-    }
+    if (copy->channel.addresses.count > 0)
+        return true;
+    struct copy_situation situation = situation_of(copy);
+    copy_words_no_address(&situation, error);
+    return false;
 }
 
 static void on_way(void *context, const struct driver_way *way)
 {
     struct copy *copy = context;
-    char cause[800], advice[400], text[sizeof(copy->told_way)];
+    struct copy_situation situation = situation_of(copy);
+    char cause[COPY_WORDS_CAUSE], text[COPY_WORDS_WAY];
     if (copy->options.udp == UDP_NEVER)
         return;
-    explain_way(copy, way, cause, advice);
-    if (!way->stream)
-        snprintf(text, sizeof(text), "%s: accelerated from here on", cause);
-    else
-        snprintf(text, sizeof(text), "%s: continuing through ssh, not accelerated%s%s", cause,
-                 way->worked         ? ", and trying UDP again meanwhile"
-                 : advice[0] != '\0' ? "; to change that, "
-                                     : "",
-                 advice);
+    copy_words_way(&situation, way, cause, text);
     /* A further try goes the way of the one before: nobody has to hear that twice. */
     if (strcmp(text, copy->told_way) == 0)
         return;
     memcpy(copy->told_way, text, sizeof(text));
     report_way(copy->report, way->stream ? "ssh" : "udp", cause, text);
-}
-
-/* Adds what a user can do about it. */
-static void advise(const struct copy *copy, int ssh_status, struct error *error)
-{
-    struct error plain = *error;
-    char how[280], advice[400];
-    bool lost = plain.kind == ERROR_PEER_LOST || plain.kind == ERROR_UNREACHABLE;
-    error_clear(error);
-    if (lost && ssh_status == EXIT_CRYPTO) {
-        error_set(error, ERROR_CRYPTO,
-                  "petrel on %s does not hold the secret of this copy: what runs before it there "
-                  "(a wrapper, --remote-petrel) must hand on its standard input as it is",
-                  copy->options.host);
-        return;
-    }
-    if (lost && ssh_status == EXIT_MEMORY) {
-        error_set(error, ERROR_MEMORY,
-                  "petrel on %s had no memory left (a limit there: ulimit -v?)",
-                  copy->options.host);
-        return;
-    }
-    write_advice(copy, advice, sizeof(advice));
-    if (plain.kind == ERROR_UNREACHABLE)
-        error_set(error, plain.kind, "%s: %s", plain.text, advice);
-    else if (plain.kind == ERROR_PEER_LOST)
-        error_set(error, plain.kind, "%s%s; run the same again", plain.text,
-                  how_it_ended(copy, ssh_status, how, sizeof(how)));
-    else
-        *error = plain;
 }
 
 static void on_event(void *context, const struct transfer_event *event)
@@ -340,8 +281,7 @@ static void tick(void *context, const struct transfer_progress *progress)
     report_tick(copy->report, &sum);
 }
 
-static bool run(struct copy *copy, struct transfer_progress *progress, char *hint,
-                size_t hint_capacity, struct error *error)
+static void run(struct copy *copy, struct try *try)
 {
     const struct copy_options *options = &copy->options;
     struct transfer_run run = {
@@ -382,9 +322,12 @@ static bool run(struct copy *copy, struct transfer_progress *progress, char *hin
     memcpy(run.driver.candidates, copy->channel.addresses.list, sizeof(run.driver.candidates));
     wipe(copy->start.secret, START_SECRET_SIZE);
     run.flip = test_hook_flip(&run.flip_after);
-    bool good = transfer_run(&run, progress, hint, hint_capacity, error);
+    bool good = transfer_run(&run, &try->progress, try->hint, sizeof(try->hint), &try->error);
+    struct copy_situation situation = situation_of(copy);
+    try->udp_failed = !good && run.udp_end.is_cause;
+    if (try->udp_failed)
+        copy_words_open_ports(&situation, &run.udp_end, &try->error);
     wipe(run.driver.secret, START_SECRET_SIZE);
-    return good;
 }
 
 /* What a copy under another policy or at a fixed rate found says little about the path. */
@@ -418,11 +361,17 @@ static void try_once(struct copy *copy, struct try *try)
         report_note(copy->report, "%s answers again, after %s", copy->options.host, time);
     }
     if (started) {
-        run(copy, &try->progress, try->hint, sizeof(try->hint), &try->error);
+        run(copy, try);
         keep_memory(copy, &try->progress);
     }
-    try->ssh_status =
-        ssh_close(&copy->channel, *copy->stop > 0 ? INTERRUPTED_END_NS : REMOTE_END_NS);
+    /* A far end that nobody reached by UDP would only wait to see its channel end. */
+    bool is_known = *copy->stop > 0 || try->udp_failed;
+    try->ssh_status = ssh_close(&copy->channel, is_known ? SHORT_END_NS : REMOTE_END_NS);
+    /* Ctrl-C in a terminal is for ssh as well, whose end is then no news. */
+    if (*copy->stop > 0 && (try->error.kind == ERROR_PEER_LOST || try->error.kind == ERROR_SSH)) {
+        error_clear(&try->error);
+        error_set(&try->error, ERROR_INTERRUPTED, "interrupted");
+    }
     if (!started || !is_confirmed(copy, &try->error, try->ssh_status))
         return;
     error_clear(&try->error);
@@ -454,11 +403,11 @@ static void explain_end(const struct copy *copy, enum retry_verdict verdict, str
 }
 
 /* False when the user had enough of it. */
-static bool wait_until(struct copy *copy, const struct transfer_progress *shown, uint64_t at_ns)
+static bool wait_until(struct copy *copy, uint64_t at_ns)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     while (*copy->stop == 0 && driver_now() < at_ns) {
-        tick(copy, shown);
+        report_tick(copy->report, &copy->shown);
         nanosleep(&nap, NULL);
     }
     return *copy->stop == 0;
@@ -494,10 +443,11 @@ static bool goes_on(struct copy *copy, struct try *try)
     }
     if (was_reached)
         tell_loss(copy, try->error.text);
-    struct transfer_progress shown = try->progress;
-    shown.session.last_heard_ns = copy->retry.heard_ns;
+    copy->shown = try->progress;
+    retry_add(&copy->shown, &copy->before);
+    copy->shown.session.last_heard_ns = copy->retry.heard_ns;
     bool good = ssh_options_retry(&copy->options.ssh, copy->retry.failures, &try->error) &&
-                wait_until(copy, &shown, at_ns);
+                wait_until(copy, at_ns);
     if (!good) {
         error_clear(&try->error);
         return error_set(&try->error, ERROR_INTERRUPTED, "interrupted");
@@ -545,7 +495,8 @@ static int copy_files(struct copy *copy)
         try_once(copy, &try);
     while (goes_on(copy, &try));
     retry_add(&try.progress, &copy->before);
-    advise(copy, try.ssh_status, &try.error);
+    struct copy_situation situation = situation_of(copy);
+    copy_words_end(&situation, try.ssh_status, copy->channel.last_words, &try.error);
     int code = try.error.kind != ERROR_NONE ? exit_code_of(try.error.kind)
                                             : report_exit_code(copy->report, &try.progress);
     if (copy->manifest != NULL && try.error.kind == ERROR_NONE && !copy->options.dry_run)
@@ -570,6 +521,8 @@ int command_copy(int argc, char **argv)
     if (!copy_options_parse(&copy.options, argc, argv, &error))
         return report_usage(argc, argv, &error);
     copy.options.ssh.stop = copy.stop;
+    copy.options.ssh.on_wait = on_ssh_waits;
+    copy.options.ssh.wait_context = &copy;
     if (copy.options.help || copy.options.version) {
         if (copy.options.version)
             printf("petrel %s\n", PETREL_VERSION);

@@ -64,6 +64,7 @@ struct conversation {
     const char *host;
     const struct install_program *program; /* NULL: none to send */
     struct ssh_channel channel;
+    struct ssh_facts facts;
     struct install_answer answer;
     struct install_result *result;
     struct ssh_reuse reuse;
@@ -219,8 +220,13 @@ static bool start(struct conversation *talk, const char *command, struct error *
 {
     struct ssh_words words;
     struct ssh_channel *channel = &talk->channel;
-    const char *first[] = {talk->options->command == NULL ? "-C" : NULL, talk->reuse.words[0],
-                           NULL};
+    const char *first[2 + SSH_UNDO_MAX + 1] = {NULL};
+    size_t count = 0;
+    if (talk->options->command == NULL)
+        first[count++] = "-C";
+    if (talk->reuse.words[0] != NULL)
+        first[count++] = talk->reuse.words[0];
+    ssh_facts_undo(&talk->facts, first + count);
     *channel = (struct ssh_channel){.to_remote = -1, .from_remote = -1};
     if (!ssh_words_build(&words, talk->options, talk->host, first, error))
         return false;
@@ -237,10 +243,9 @@ static bool start(struct conversation *talk, const char *command, struct error *
 static bool run(struct conversation *talk, const char *command, struct error *error)
 {
     struct error cause = {0};
-    struct ssh_facts facts;
     *talk->result = (struct install_result){0};
-    ssh_facts(&facts, talk->options, talk->host);
-    ssh_reuse_plan(&talk->reuse, talk->options, &facts, false);
+    ssh_facts(&talk->facts, talk->options, talk->host);
+    ssh_reuse_plan(&talk->reuse, talk->options, &talk->facts, false);
     int status = -1;
     for (bool again = true; again;) {
         if (!start(talk, command, error))

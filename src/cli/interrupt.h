@@ -3,9 +3,14 @@
 #ifndef PETREL_CLI_INTERRUPT_H
 #define PETREL_CLI_INTERRUPT_H
 
+#include <stddef.h>
+
 /* Installs the handlers and returns the counter that they raise. System calls that wait are
  * interrupted. SIGPIPE is ignored from now on. Signals that the caller's caller ignored (nohup)
  * stay ignored. */
 const volatile int *interrupt_watch(void);
+
+/* What it was that asked: the user, or another copy that takes a half-written file over. */
+const char *interrupt_text(char *text, size_t capacity);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "cli/interrupt.h"
 
 #define ASK_EVERY_NS (500 * NS_PER_MS) /* whether the peer outlives the SSH channel */
 
@@ -101,7 +102,8 @@ static bool is_ended(void *context)
 static void interrupt(void *context, uint64_t now_ns)
 {
     struct runner *runner = context;
-    transfer_abort(runner->transfer, ERROR_INTERRUPTED, "interrupted", now_ns);
+    char text[200];
+    transfer_abort(runner->transfer, ERROR_INTERRUPTED, interrupt_text(text, sizeof(text)), now_ns);
 }
 
 static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_ns)
@@ -169,6 +171,7 @@ static bool drive(struct runner *runner, char *hint, size_t hint_capacity, struc
         return error_set(error, ERROR_MEMORY, "cannot start the disk thread");
     runner->opened_ns = driver_now();
     bool good = driver_run(runner->driver, error);
+    driver_udp_end(runner->driver, &run->udp_end);
     /* Whatever ended the driver, the disk side has to close its storage. */
     transfer_abort(runner->transfer, good ? ERROR_NONE : error->kind, good ? "" : error->text,
                    driver_now());
@@ -200,7 +203,8 @@ bool transfer_run(struct transfer_run *run, struct transfer_progress *progress, 
         progress->started_ns = runner.opened_ns;
     const struct error *ended = transfer_error(runner.transfer);
     if (ended->kind != ERROR_NONE) {
-        *error = *ended;
+        if (!run->udp_end.is_cause) /* else the driver's error says more */
+            *error = *ended;
         good = false;
     }
     transfer_free(runner.transfer);

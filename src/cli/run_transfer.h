@@ -16,7 +16,8 @@ struct transfer_run {
     /* About ten times a second while it runs, on the calling thread. NULL for none. */
     void (*on_tick)(void *context, const struct transfer_progress *progress);
     void *tick_context;
-    struct channel_watch *watch; /* the SSH channel, which the driver watches too; NULL: none */
+    struct driver_udp_end udp_end; /* filled in */
+    struct channel_watch *watch;   /* the SSH channel, which the driver watches too; NULL: none */
 };
 
 /* True when the receiver said that all was done, also when single files failed (see

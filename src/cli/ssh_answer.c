@@ -185,6 +185,8 @@ static enum step next_byte(struct wait *wait, char *byte, char *prompt, size_t c
                 return got == 1 ? STEP_BYTE : STEP_END;
         }
         uint64_t now_ns = driver_now();
+        if (wait->options->on_wait != NULL)
+            wait->options->on_wait(wait->options->wait_context);
         see_login(wait, now_ns);
         if (is_stuck(wait, now_ns))
             return STEP_STUCK;

@@ -186,6 +186,24 @@ static void take_fact(struct ssh_facts *facts, char *line)
              (strcmp(line, "controlmaster") == 0 && strcmp(value, "false") != 0 &&
               strcmp(value, "no") != 0))
         facts->shares = true;
+    else if (strcmp(line, "stdinnull") == 0)
+        facts->no_input = strcmp(value, "no") != 0;
+    else if (strcmp(line, "sessiontype") == 0)
+        facts->no_command = strcmp(value, "default") != 0;
+    else if (strcmp(line, "forkafterauthentication") == 0)
+        facts->forks = strcmp(value, "no") != 0;
+}
+
+size_t ssh_facts_undo(const struct ssh_facts *facts, const char **first)
+{
+    size_t count = 0;
+    if (facts->no_input)
+        first[count++] = "-oStdinNull=no";
+    if (facts->no_command)
+        first[count++] = "-oSessionType=default";
+    if (facts->forks)
+        first[count++] = "-oForkAfterAuthentication=no";
+    return count;
 }
 
 static size_t read_facts(int from, char *text, size_t capacity)
@@ -204,6 +222,7 @@ static bool ask_facts(const struct ssh_options *options, const char *host, char 
     struct ssh_words words;
     if (options->command != NULL || !ssh_words_build(&words, options, host, first, NULL))
         return false;
+    ssh_words_add(&words, "true"); /* where ForkAfterAuthentication is set it wants a command */
     pid_t pid;
     int to, from, raw = -1;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -36,11 +36,17 @@ struct ssh_facts {
     char hostname[256];
     uint8_t family; /* 4 or 6 where only that is allowed, else 0 */
     bool jumped;
-    bool shares;               /* the user's own ControlMaster or ControlPath */
-    bool plain_ciphers;        /* ssh's own choice, which nobody has changed */
-    bool known;                /* it was asked */
-    uint8_t hash[SHA256_SIZE]; /* of all that it said of the connection */
+    bool shares;                      /* the user's own ControlMaster or ControlPath */
+    bool plain_ciphers;               /* ssh's own choice, which nobody has changed */
+    bool no_input, no_command, forks; /* StdinNull, SessionType, ForkAfterAuthentication */
+    bool known;                       /* it was asked */
+    uint8_t hash[SHA256_SIZE];        /* of all that it said of the connection */
 };
+#define SSH_UNDO_MAX 3
+/* The options that undo what of the user's configuration would keep any command over there from
+ * running with us at its ends: written to `first`, at most SSH_UNDO_MAX. Returns how many. Only
+ * what is set is undone: a ssh before 8.7 knows neither these options nor the words for them. */
+size_t ssh_facts_undo(const struct ssh_facts *facts, const char **first);
 void ssh_facts(struct ssh_facts *facts, const struct ssh_options *options, const char *host);
 
 #endif

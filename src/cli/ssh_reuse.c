@@ -169,6 +169,7 @@ void ssh_reuse_words(const struct ssh_reuse *reuse, const struct ssh_facts *fact
         first[count] = reuse->words[count];
     if (facts->plain_ciphers && aead_has_aes_hardware())
         first[count++] = AES_FIRST;
+    count += ssh_facts_undo(facts, first + count);
     first[count] = NULL;
 }
 

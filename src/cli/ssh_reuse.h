@@ -26,8 +26,8 @@ struct ssh_reuse {
  * whether a master is to be made where there is none. */
 void ssh_reuse_plan(struct ssh_reuse *reuse, const struct ssh_options *options,
                     const struct ssh_facts *facts, bool creates);
-/* The options that go before the user's, of the master and of its ciphers; ends with NULL. `first`
- * has room for five. */
+/* The options that go before the user's: of the master, of its ciphers, and what undoes settings
+ * that would keep a command from running; ends with NULL. `first` has room for eight. */
 void ssh_reuse_words(const struct ssh_reuse *reuse, const struct ssh_facts *facts,
                      const char **first);
 /* Whether the login is over: the master is up, and it is that ssh, or was up before. */

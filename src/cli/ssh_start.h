@@ -24,6 +24,9 @@ struct ssh_options {
     bool no_reuse;             /* --no-reuse: keep no master connection, use none of ours */
     uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
     const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */
+    /* About ten times a second while the answer is waited for; NULL for none. */
+    void (*on_wait)(void *context);
+    void *wait_context;
 };
 
 struct ssh_errors;

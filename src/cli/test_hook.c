@@ -9,6 +9,7 @@
 #include "cli/exit_code.h"
 #include "measure/disk_speed.h"
 #include "measure/machine.h"
+#include "net/driver.h"
 #include "net/udp.h"
 
 enum flip_place test_hook_flip(uint32_t *after)
@@ -39,6 +40,7 @@ enum flip_place test_hook_flip(uint32_t *after)
 void test_hook_measure(void)
 {
     uint64_t number;
+    const char *idle = getenv("PETREL_TEST_IDLE");
     const char *buffer = getenv("PETREL_TEST_BUFFER"), *disk = getenv("PETREL_TEST_DISK");
     if (getenv("PETREL_TEST_NO_AES") != NULL)
         machine_test_without_aes();
@@ -46,6 +48,8 @@ void test_hook_measure(void)
         udp_test_break_segmentation(EIO, 1);
     if (buffer != NULL && parse_unsigned(buffer, UINT32_MAX, &number, NULL))
         udp_test_buffer_bytes((unsigned)number);
+    if (idle != NULL && parse_time(idle, &number, NULL))
+        driver_test_idle(number);
     if (disk != NULL && parse_rate(disk, &number, NULL))
         disk_test_slow(number);
 }

@@ -5,7 +5,8 @@
  * start, which must end as a verification failure and never under a final name.
  * For measurements and copies: PETREL_TEST_NO_AES=1 a processor without AES instructions,
  * PETREL_TEST_BUFFER= BYTES all that the system grants to a socket, PETREL_TEST_NO_OFFLOAD=1 no
- * trains, PETREL_TEST_DISK= RATE a slow disk.
+ * trains, PETREL_TEST_DISK= RATE a slow disk, PETREL_TEST_IDLE= TIME how long a session may be
+ * silent.
  */
 #ifndef PETREL_CLI_TEST_HOOK_H
 #define PETREL_CLI_TEST_HOOK_H

@@ -11,6 +11,9 @@
 #define CLOSING_NS (200 * NS_PER_MS) /* for the session's last packets to leave */
 #define STEPS_A_TURN 64u             /* of session and upper, before the network is served */
 #define SPINNING_BPS UINT64_C(5000000000)
+#define IDLE_NS (90 * NS_PER_S)
+
+static uint64_t test_idle_ns;
 
 uint64_t driver_now(void)
 {
@@ -73,6 +76,8 @@ struct driver *driver_new(const struct driver_config *config, struct error *erro
         return NULL;
     }
     driver->config = *config;
+    if (driver->config.idle_timeout_ns == 0)
+        driver->config.idle_timeout_ns = test_idle_ns != 0 ? test_idle_ns : IDLE_NS;
     if (!set_up(driver, error)) {
         driver_free(driver);
         return NULL;
@@ -331,6 +336,7 @@ static void finish(struct driver *driver)
         stream_unregister(driver->stream);
     if (driver->error.kind == ERROR_NONE && driver->session != NULL)
         driver->error = *session_error(driver->session);
+    driver_explain_silence(driver);
 }
 
 bool driver_run(struct driver *driver, struct error *error)
@@ -358,6 +364,18 @@ bool driver_run(struct driver *driver, struct error *error)
 }
 
 /* ---- what it was like ---- */
+
+void driver_udp_end(const struct driver *driver, struct driver_udp_end *end)
+{
+    *end = (struct driver_udp_end){.is_cause = driver->udp_is_cause,
+                                   .refusal =
+                                       driver->refusal[0] != '\0' ? REFUSAL_HERE : REFUSAL_NONE};
+}
+
+void driver_test_idle(uint64_t timeout_ns)
+{
+    test_idle_ns = timeout_ns;
+}
 
 static void add_socket(struct driver_statistics *sum, const struct udp_socket *socket)
 {

@@ -31,11 +31,17 @@ struct driver_upper {
 struct udp_listener;
 struct driver;
 
+/* Who does not let UDP packets pass, as far as anybody has said so. */
+enum driver_refusal {
+    REFUSAL_NONE,
+    REFUSAL_HERE, /* this machine does not send them */
+};
+
 /* Which way a client's session goes, for people. */
 struct driver_way {
-    bool stream;       /* through the stream; else by UDP */
-    bool worked;       /* UDP did carry the session before */
-    bool refused_here; /* this machine does not let packets out */
+    bool stream; /* through the stream; else by UDP */
+    bool worked; /* UDP did carry the session before */
+    enum driver_refusal refusal;
     const char *cause; /* what was tried by UDP and how it ended, or the address that answers; ""
                           when there was nothing to try */
 };
@@ -105,6 +111,13 @@ struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsi
 uint16_t udp_listener_port(const struct udp_listener *listener);
 void udp_listener_free(struct udp_listener *listener);
 
+/* After driver_run of a client that failed. */
+struct driver_udp_end {
+    bool is_cause; /* UDP did not get through, or no more; the error names what was tried */
+    enum driver_refusal refusal;
+};
+void driver_udp_end(const struct driver *driver, struct driver_udp_end *end);
+
 struct driver_statistics {
     uint64_t send_calls, receive_calls;
     uint64_t datagrams_sent, datagrams_received;
@@ -116,6 +129,9 @@ struct driver_statistics {
 };
 /* Of the sockets in use. After driver_run: the lanes' threads count without locks. */
 void driver_statistics(const struct driver *driver, struct driver_statistics *statistics);
+
+/* For tests: how long a session may be silent where its configuration says nothing. */
+void driver_test_idle(uint64_t timeout_ns);
 
 /* Once the session exists: when socket buffers came out too small for fast paths, one line that
  * names the sysctl; else NULL. */

@@ -34,8 +34,9 @@ struct driver {
     uint64_t started_ns, asked_ns; /* of the run; the first ports packet */
     uint64_t stream_rtt_ns;        /* 0: not known yet */
     uint16_t told_ports[LANES_MAX + 2];
-    bool was_on_udp;              /* at any time */
-    bool told_way, way_is_stream; /* a line was said; which way it named */
+    uint64_t stream_asked_ns, stream_heard_ns; /* the last ports packet and answer */
+    bool was_on_udp;                           /* at any time */
+    bool told_way, way_is_stream;              /* a line was said; which way it named */
 
     struct opening *opening;
     struct hello hello;
@@ -44,6 +45,7 @@ struct driver {
     unsigned lanes_wanted, lanes_open; /* client */
     bool confirmed;    /* client: a sealed packet came, the server has our last flight */
     char refusal[160]; /* why a handshake packet could not leave; "" if none */
+    bool udp_is_cause; /* of the error */
 
     bool watching, interrupted;
     uint64_t next_tick_ns, closing_ns;
@@ -81,8 +83,9 @@ uint64_t driver_stream_deadline(const struct driver *driver);
 
 /* driver_way.c: client, whether to use the stream beside UDP, and telling of it. */
 void driver_tend_way(struct driver *driver, uint64_t now_ns);
-/* At the end of the run: what was not told yet. */
+/* At the end of the run: what was not told yet, and what a session that fell silent leaves open. */
 void driver_tell_way_at_end(struct driver *driver);
+void driver_explain_silence(struct driver *driver);
 /* Tells the server the ports that it has not been told of. */
 void driver_tell_ports(struct driver *driver, uint64_t now_ns);
 

@@ -166,6 +166,7 @@ void driver_explain_failure(struct driver *driver)
             "the far end has answered through ssh once and then fell silent, there and by UDP");
         return;
     }
+    driver->udp_is_cause = driver->config.client && driver->udp;
     if (driver->refusal[0] == '\0')
         return;
     size_t length = strlen(error->text);

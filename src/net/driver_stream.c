@@ -72,6 +72,7 @@ static void take_frame(struct driver *driver, uint8_t *frame, size_t size, uint6
         take_ports(driver, packet, packet_size, now_ns);
         break;
     case PORTS_HEARD_PACKET_TYPE:
+        driver->stream_heard_ns = now_ns;
         if (driver->stream_rtt_ns == 0 && driver->asked_ns != 0)
             driver->stream_rtt_ns = now_ns - driver->asked_ns;
         break;

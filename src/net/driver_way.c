@@ -12,6 +12,8 @@
 #define BOTH_RTTS 3u
 #define TELL_NS (2 * NS_PER_S) /* and five: only then people are told of it */
 #define TELL_RTTS 5u
+#define ASK_SILENT_NS                                                                              \
+    (5 * NS_PER_S) /* of UDP, before the far end is asked through ssh; and again */
 
 static uint64_t later(uint64_t a, uint64_t b)
 {
@@ -75,7 +77,7 @@ static void tell(struct driver *driver, bool stream)
     char cause[640] = "", address[512] = "";
     struct driver_way way = {.stream = stream,
                              .worked = driver->was_on_udp,
-                             .refused_here = driver->refusal[0] != '\0',
+                             .refusal = driver->refusal[0] != '\0' ? REFUSAL_HERE : REFUSAL_NONE,
                              .cause = cause};
     if (driver->lanes_open > 0)
         address_format(address, sizeof(address), &driver->peer);
@@ -85,7 +87,7 @@ static void tell(struct driver *driver, bool stream)
         snprintf(cause, sizeof(cause), "UDP %s answers", address);
     else if (driver->was_on_udp)
         snprintf(cause, sizeof(cause), "UDP %s fell silent", address);
-    else if (driver->udp && way.refused_here)
+    else if (driver->udp && way.refusal == REFUSAL_HERE)
         snprintf(cause, sizeof(cause), "no UDP leaves this machine: %s", driver->refusal);
     else if (driver->udp)
         snprintf(cause, sizeof(cause), "no answer from UDP %s", address);
@@ -114,10 +116,55 @@ static void consider_telling(struct driver *driver, uint64_t now_ns)
     tell(driver, stream);
 }
 
+/* ---- silence where UDP alone may carry the session ---- */
+
+static uint64_t last_heard(const struct driver *driver)
+{
+    struct session_statistics statistics;
+    session_statistics(driver->session, &statistics);
+    return statistics.last_heard_ns;
+}
+
+/* An empty ports packet now and then, while nothing comes by UDP: is there anybody? */
+static void ask_through_stream(struct driver *driver, uint64_t now_ns)
+{
+    uint8_t packet[PORTS_PACKET_MAX];
+    if (driver->session == NULL || driver->stream == NULL ||
+        now_ns < driver->stream_asked_ns + ASK_SILENT_NS ||
+        now_ns < last_heard(driver) + ASK_SILENT_NS)
+        return;
+    driver->stream_asked_ns = now_ns;
+    size_t size = ports_packet_write(NULL, 0, packet, sizeof(packet));
+    stream_write_frame(driver->stream, packet, size);
+}
+
+void driver_explain_silence(struct driver *driver)
+{
+    struct error *error = &driver->error;
+    if (!driver->config.client || driver->session == NULL || driver->lanes_open == 0 ||
+        error->kind != ERROR_PEER_LOST || session_error_is_peers(driver->session) ||
+        session_is_on_stream(driver->session))
+        return;
+    uint64_t heard_ns = last_heard(driver), silent_ns = loop_now() - heard_ns;
+    if (silent_ns < driver->config.idle_timeout_ns)
+        return; /* it ended for another reason */
+    char address[64], time[24];
+    address_format(address, sizeof(address), &driver->peer);
+    error_clear(error);
+    error_set(error, ERROR_PEER_LOST, "UDP %s fell silent: nothing came from there for %s%s",
+              address, format_time(time, sizeof(time), silent_ns),
+              driver->stream_heard_ns > heard_ns ? ", while ssh gets through" : "");
+    driver->udp_is_cause = driver->stream == NULL || driver->stream_heard_ns > heard_ns;
+}
+
 void driver_tend_way(struct driver *driver, uint64_t now_ns)
 {
-    if (!driver->config.client || driver->config.stream_for_ports)
+    if (!driver->config.client)
         return;
+    if (driver->config.stream_for_ports) {
+        ask_through_stream(driver, now_ns);
+        return;
+    }
     if (driver->session != NULL)
         consider_telling(driver, now_ns);
     if (driver->confirmed || driver->stream == NULL || driver->stream_rtt_ns == 0)

@@ -34,7 +34,7 @@ static void list_destinations(const struct opening *opening, char *text, size_t 
 static void give_up(struct opening *opening)
 {
     double seconds = (double)opening->timeout_ns / (double)NS_PER_S;
-    char text[400];
+    char text[240];
 
     /* A server's knocking alone is no answer: our packets do not get there. */
     bool answered = opening->client ? opening->current != OPENING_NOBODY : opening->heard;

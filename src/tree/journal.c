@@ -65,7 +65,8 @@ static bool take_lock(int fd)
     if (try_lock(fd))
         return true;
     pid_t holder = holder_of(fd);
-    if (holder == 0 || !is_ours(holder) || kill(holder, SIGTERM) != 0)
+    const union sigval takes_over = {.sival_int = JOURNAL_TAKES_OVER};
+    if (holder == 0 || !is_ours(holder) || sigqueue(holder, SIGTERM, takes_over) != 0)
         return false;
     for (int i = 0; i < ASK_TRIES; i++) {
         nanosleep(&(struct timespec){.tv_nsec = ASK_NS}, NULL);

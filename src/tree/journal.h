@@ -11,6 +11,9 @@
 #include "base/error.h"
 #include "tree/journal_form.h"
 
+/* The value that goes with the newcomer's SIGTERM (sigqueue), for the holder to know it by. */
+#define JOURNAL_TAKES_OVER 0x70657472
+
 #define JOURNAL_LATE_BLOCKS 16u
 #define JOURNAL_LATE_NS UINT64_C(250000000)
 

@@ -119,7 +119,9 @@ class Blocked(Case):
         self.same_content("near", "far")
         self.expect_ssh(result, "jump host", "public address")
         self.no_udp_was_sent()
-        self.fails(UNREACHABLE, "jump host", "--udp=only", *jump, self.source, self.remote("far"))
+        only = self.fails(UNREACHABLE, ["jump host", "without --udp=only"], "--udp=only", *jump,
+                          self.source, self.remote("far"))
+        self.assertNotIn("open UDP ports", only.stderr) # which would not help
 
     def test_case_20_it_ends_whatever_there_was_to_copy(self):
         self.rules("meta l4proto udp drop")
@@ -154,6 +156,26 @@ class Blocked(Case):
         process.send_signal(signal.SIGINT)
         result = self.finish(process, time.monotonic())
         self.assertEqual(result.code, 20, result.stderr)
+        self.copy(source, self.remote("far"))
+        self.same_file("near/large", "far/large")
+
+    def test_ctrl_c_reaches_ssh_as_well(self):
+        """A terminal sends it to both: the end of ssh is no news then."""
+        self.rules("meta l4proto udp drop")
+        source = self.write("near/large", 30 * MIB)
+        for words in ([], ["--udp=never"]):
+            process = self.start(*SLOW, *words, "-o", "ControlPath=none", source,
+                                 self.remote("far"), start_new_session=True)
+            self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+            time.sleep(0.5)
+            began = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)
+            result = self.finish(process, began)
+            self.assertEqual(result.code, 20, result.stderr)
+            self.assertLess(result.seconds, 3)
+            self.assertEqual(result.stderr.splitlines()[-1], "petrel: interrupted")
+            self.assertNotIn("trying again for", result.stderr)
+            self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 10))
         self.copy(source, self.remote("far"))
         self.same_file("near/large", "far/large")
 
@@ -257,6 +279,35 @@ class InTheMiddle(Case):
         self.same_content("near", "far")
         self.assertIn("fell silent: continuing through ssh", result.stderr)
         self.assertIn("accelerated from here on", result.stderr)
+
+
+class OnlyUdp(Case):
+    """It falls silent for good, and nothing else is allowed."""
+
+    @unittest.skipUnless(os.path.exists(hosts.HOOKS), "built without test_hooks")
+    def test_what_fell_silent_and_what_to_open(self):
+        self.halves_may_stay = True
+        environment = dict(os.environ, PETREL_TEST_IDLE="7s")
+        self.write("near/file", 60 * MIB)
+        running = []
+        for number, retries in enumerate(("0", "12s")):
+            os.mkdir(self.path(f"far/{number}"))
+            running.append(self.start(*SLOW, "--udp=only", "--retry-for", retries,
+                                      self.path("near/file"), self.remote(f"far/{number}"),
+                                      program=hosts.HOOKS, env=environment))
+        for number in range(2):
+            self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path(f"far/{number}")), 20))
+        self.rules("meta l4proto udp drop")
+        at_once, later = [self.finish(process) for process in running]
+        for result in (at_once, later):
+            self.assertEqual(result.code, LOST, result.stderr)
+            last = result.stderr.splitlines()[-1]
+            self.assertRegex(last, f"UDP {HOST}:600")
+            self.assertIn(f"open UDP ports {PORTS}", last)
+            self.assertIn("run the same again", last)
+        self.assertIn("fell silent", at_once.stderr)
+        self.assertIn("while ssh gets through", at_once.stderr)
+        self.assertIn("trying again for up to 12", later.stderr)
 
 
 class Punching(Case):

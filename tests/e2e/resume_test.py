@@ -260,8 +260,21 @@ class Killed(Case):
         summary = self.summary(source, self.remote("far"))
         self.assertGreaterEqual(summary["kept_bytes"], 9 * MIB)
         self.same_file("near/file", "far/file")
-        self.assertNotEqual(self.finish(first).code, 0)
+        ended = self.finish(first)
+        self.assertEqual(ended.code, 20, ended.stderr)
+        self.assertRegex(ended.stderr, r"stopped by another copy to the same file \(process \d+ on ")
         self.assertEqual(os.listdir(self.path("far")), ["file"])
+
+    def test_two_pulls_at_once_to_one_file(self):
+        self.write("far/file", 60 * MIB, seed=1)
+        first = self.start("copy", "--limit", "80Mbit", self.remote("far/file"), self.near)
+        self.assertTrue(hosts.wait_until(lambda: self.journalled("near") >= 10, 30))
+        second = self.start("copy", self.remote("far/file"), self.near)
+        ended = self.finish(first)
+        self.assertEqual(self.finish(second).code, 0)
+        self.same_file("near/file", "far/file")
+        self.assertEqual(ended.code, 20, ended.stderr)
+        self.assertIn(f"another copy to the same file (process {second.pid} on ", ended.stderr)
 
 
 class Journals(Case):

@@ -90,6 +90,20 @@ class Progress(hosts.Case):
             self.assertNotIn(b"ETA", last)
             os.remove(self.path("far/file"))
 
+    def test_how_long_nobody_has_answered(self):
+        """Also while ssh tries to start the other end again."""
+        terminal = self.start_copy("--no-reuse", "-o", "ControlPath=none", size=8 * MIB)
+        self.assertTrue(terminal.read_until(lambda output: b"ETA" in output))
+        for process in hosts.own_processes() - {terminal.pid}:
+            os.kill(process, signal.SIGKILL)
+        self.addCleanup(hosts.link, "set", "--loss", "0%", "--loss-back", "0%")
+        self.assertTrue(terminal.read_until(lambda output: b"trying again" in output))
+        hosts.link("set", "--loss", "100%", "--loss-back", "100%")
+        self.assertTrue(terminal.read_until(
+            lambda output: re.search(rb"no answer for [67]", output), 20), terminal.output[-300:])
+        hosts.link("set", "--loss", "0%", "--loss-back", "0%")
+        self.assertEqual(terminal.finish(), 0, terminal.output[-300:])
+
     def test_any_width(self):
         for width in (1, 2, 7, 20, 33, 50, 300):
             terminal = self.start_copy(size=600000, width=width)
