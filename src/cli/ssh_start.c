@@ -17,14 +17,19 @@
 #define END_NS NS_PER_S /* for ssh to end once its output has, or it was asked to */
 
 /* First what petrel install put there, which is how another version in the PATH is got around; then
- * also where the PATH of a shell without terminal does not lead. In sh, because the login shell may
- * be anything; no single quote, exclamation mark or newline inside, for csh's and fish's sake. */
+ * also where the PATH of a shell without terminal does not lead. What does not run as petrel (half
+ * a file, another processor's) hides no good one behind it; with no other it is run all the same,
+ * for the sake of what it says. In sh, because the login shell may be anything; no single quote,
+ * exclamation mark, backslash or newline inside, for csh's and fish's sake. */
 #define REMOTE_SEARCH                                                                              \
     "exec sh -c 'PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/petrel:$PATH"                              \
-    ":$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin\"; export PATH; "                  \
-    "command -v petrel >/dev/null 2>&1 || { echo PETREL-ERROR no-remote no petrel for $(id -un)"   \
+    ":$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin\"; export PATH; f=; IFS=:; "       \
+    "for d in $PATH; do p=$d/petrel; [ -f \"$p\" ] && [ -x \"$p\" ] || continue; f=${f:-$p}; "     \
+    "case $(\"$p\" version </dev/null 2>/dev/null) in petrel*) exec \"$p\" remote;; esac; done; "  \
+    "[ -n \"$f\" ] && exec \"$f\" remote; "                                                        \
+    "echo PETREL-ERROR no-remote no petrel for $(id -un)"                                          \
     " in the PATH, ~/.cache/petrel, ~/.local/bin, ~/bin, /usr/local/bin, /opt/petrel/bin;"         \
-    " exit 127; }; exec petrel remote'"
+    " exit 127'"
 
 static int status_of(int raw)
 {

@@ -218,6 +218,34 @@ class Shells(hosts.Case):
                 os.remove(os.path.join(FAR_HOME, "was-run"))
                 os.remove(self.path("far/new"))
 
+    def test_case_05_a_bad_one_hides_no_good_one(self):
+        """What petrel install began to write, what is another processor's, what is somebody else's:
+        also where the login shell is another."""
+        with open(PETREL, "rb") as file:
+            good = file.read()
+        foreign = bytearray(good[:4096])
+        foreign[18:20] = b"\xf3\x00" # e_machine of the ELF header
+        bad = {"half": good[:len(good) // 3], "foreign": bytes(foreign), "empty": b"",
+               "zeros": bytes(4096), "other": b"#!/bin/sh\necho I am another petrel\n"}
+        where = os.path.join(FAR_HOME, ".cache/petrel/petrel")
+        os.makedirs(os.path.dirname(where))
+
+        def arrives_past(name, why):
+            with open(where, "wb") as file:
+                file.write(bad[name])
+            os.chmod(where, 0o755)
+            with self.petrel_at(".local/bin"):
+                self.count += 1
+                self.own("-F", CONFIG, self.source, self.remote(f"far/{self.count}"), config=False)
+                self.same_file("near/file", f"far/{self.count}")
+                self.assertTrue(os.path.exists(os.path.join(FAR_HOME, "was-run")), why)
+                os.remove(os.path.join(FAR_HOME, "was-run"))
+
+        for name in bad:
+            arrives_past(name, name)
+        for shell in self.each_shell("fish", "csh"):
+            arrives_past("half", shell)
+
     def test_case_05_missing(self):
         """Told by the search itself, whatever the shell's own syntax."""
         for name in self.each_shell("bash", "fish", "csh"):
