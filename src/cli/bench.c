@@ -115,7 +115,7 @@ static bool run_session(struct bench *bench, uint64_t size_bytes, uint64_t time_
     bool reverse = bench->options.reverse;
     struct measure_request request;
     return session_request(bench, size_bytes, time_ns, &request, error) &&
-           measure_session(&bench->link, &request, NULL, reverse ? receiver : sender,
+           measure_session(&bench->link, &request, NULL, NULL, reverse ? receiver : sender,
                            reverse ? sender : receiver, error);
 }
 

@@ -23,6 +23,7 @@
 #define LOSS_PACKETS 800u /* fewer when less than TIME_LEAST_NS is asked for */
 #define LOSS_PACKETS_LEAST 100u
 #define MTU_PROBED_MOST 9216u
+#define FAST_BPS UINT64_C(200000000)
 
 struct doctor_options {
     struct measure_options common;
@@ -189,17 +190,52 @@ static uint64_t session_time(const struct doctor *doctor)
                                     : time_ns;
 }
 
+static struct measure_request session_request(const struct doctor *doctor)
+{
+    return (struct measure_request){.first_port = doctor->facts.chosen_port,
+                                    .last_port = doctor->facts.chosen_port,
+                                    .time_ns = session_time(doctor)};
+}
+
 static bool run_session(struct doctor *doctor, bool to, struct doctor_run *run)
 {
     struct doctor_facts *facts = &doctor->facts;
     const struct address *target = &facts->targets[facts->chosen].address;
-    struct measure_request request = {.sends = !to,
-                                      .first_port = facts->chosen_port,
-                                      .last_port = facts->chosen_port,
-                                      .time_ns = session_time(doctor)};
+    struct measure_request request = session_request(doctor);
+    request.sends = !to;
     run->tried = true;
-    measure_session(&doctor->link, &request, target, to ? &run->sender : &run->receiver,
+    measure_session(&doctor->link, &request, target, NULL, to ? &run->sender : &run->receiver,
                     to ? &run->receiver : &run->sender, &run->error);
+    return note(doctor, &run->error);
+}
+
+/* Where disks are near the path's speed, or all is fast enough for the processors to matter, the
+ * three are measured at work together. */
+static bool disks_matter(const struct doctor_facts *facts)
+{
+    const struct doctor_disk *source = &facts->source, *destination = &facts->destination;
+    if (!source->tried || source->error.kind != ERROR_NONE ||
+        destination->error.kind != ERROR_NONE || facts->to.error.kind != ERROR_NONE)
+        return false;
+    uint64_t path_bps = facts->to.receiver.sustained_bps, disk_bps = source->speed.rate_bps;
+    if (destination->speed.rate_bps < disk_bps)
+        disk_bps = destination->speed.rate_bps;
+    return disk_bps > path_bps / 2 && (path_bps >= FAST_BPS || disk_bps < 2 * path_bps);
+}
+
+static bool run_with_disks(struct doctor *doctor)
+{
+    struct doctor_facts *facts = &doctor->facts;
+    struct doctor_run *run = &facts->with_disks;
+    if (facts->chosen < 0 || !disks_matter(facts))
+        return true;
+    struct measure_request request = session_request(doctor);
+    snprintf(request.path, sizeof(request.path), "%s", doctor->options.destination);
+    if (request.path[0] == '\0')
+        snprintf(request.path, sizeof(request.path), ".");
+    run->tried = true;
+    measure_session(&doctor->link, &request, &facts->targets[facts->chosen].address,
+                    doctor->options.source, &run->sender, &run->receiver, &run->error);
     return note(doctor, &run->error);
 }
 
@@ -209,7 +245,7 @@ static void run_through_ssh(struct doctor *doctor)
     struct doctor_run *run = &doctor->facts.through_ssh;
     struct measure_request request = {.stream = true, .time_ns = session_time(doctor)};
     run->tried = true;
-    measure_session(&doctor->link, &request, NULL, &run->sender, &run->receiver, &run->error);
+    measure_session(&doctor->link, &request, NULL, NULL, &run->sender, &run->receiver, &run->error);
 }
 
 static void examine(struct doctor *doctor)
@@ -230,7 +266,7 @@ static void examine(struct doctor *doctor)
     if (facts->chosen >= 0 &&
         (!run_session(doctor, true, &facts->to) || !run_session(doctor, false, &facts->from)))
         return;
-    if (look_at_disks(doctor) && facts->chosen < 0)
+    if (look_at_disks(doctor) && run_with_disks(doctor) && facts->chosen < 0)
         run_through_ssh(doctor);
 }
 
@@ -267,6 +303,7 @@ int command_doctor(int argc, char **argv)
         test_hook_measure();
         options->ssh.stop = interrupt_watch();
         doctor->facts.host = options->host.host;
+        doctor->facts.ssh = &options->ssh;
         doctor->facts.first_port = options->first_port;
         doctor->facts.last_port = options->last_port;
         doctor->facts.chosen = -1;

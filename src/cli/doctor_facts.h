@@ -4,6 +4,7 @@
 
 #include "cli/far_addresses.h"
 #include "cli/measure_words.h"
+#include "cli/ssh_start.h"
 #include "measure/udp_probe.h"
 
 struct doctor_disk {
@@ -20,7 +21,8 @@ struct doctor_run {
 };
 
 struct doctor_facts {
-    const char *host; /* as the user wrote it */
+    const char *host;              /* as the user wrote it */
+    const struct ssh_options *ssh; /* what the user gave for ssh */
     uint16_t first_port, last_port;
 
     /* SSH, and what answered there. */
@@ -45,7 +47,8 @@ struct doctor_facts {
     uint16_t interface_mtu;
     struct probe_size size_there, size_both; /* packets of the interface's MTU */
 
-    struct doctor_run to, from;    /* over UDP */
+    struct doctor_run to, from;    /* over UDP, memory to memory */
+    struct doctor_run with_disks;  /* there, from the source's disk to the destination's */
     struct doctor_run through_ssh; /* in their place when no UDP passes */
     struct doctor_disk source, destination;
 };

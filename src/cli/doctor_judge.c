@@ -6,6 +6,8 @@
 
 #include "base/units.h"
 #include "cli/exit_code.h"
+#include "cli/install_offer.h"
+#include "cli/shell_words.h"
 #include "cli/version.h"
 #include "net/udp.h"
 
@@ -46,11 +48,16 @@ void finding_next(struct finding *finding, const char *format, ...)
     va_end(arguments);
 }
 
+char *command_there(char *text, const struct doctor_facts *facts, const char *command)
+{
+    return ssh_command_text(text, FINDING_COMMAND_MAX, facts->ssh, facts->host, command);
+}
+
 /* ---- ssh and the program there ---- */
 
 static void judge_ssh(const struct doctor_facts *facts, struct findings *findings)
 {
-    char time[24];
+    char time[24], command[FINDING_COMMAND_MAX];
     const struct error *error = &facts->start_error;
     bool failed = error->kind == ERROR_SSH || error->kind == ERROR_INTERRUPTED;
     struct finding *finding = add_finding(findings, VERDICT_OK, "SSH");
@@ -59,7 +66,8 @@ static void judge_ssh(const struct doctor_facts *facts, struct findings *finding
         finding->verdict = VERDICT_FAILED;
         finding->kind = error->kind;
         finding_say(finding, "%.300s", error->text);
-        finding_next(finding, "petrel needs a login that works: ssh %s true", facts->host);
+        finding_next(finding, "petrel needs a login that works: %s",
+                     command_there(command, facts, "true"));
         return;
     }
     finding_say(finding, "%s until %s answered%s", time,
@@ -68,9 +76,9 @@ static void judge_ssh(const struct doctor_facts *facts, struct findings *finding
     if (facts->ssh_ns >= SSH_SLOW_NS) {
         finding->verdict = VERDICT_SLOW;
         finding_next(finding,
-                     "see where it waits: ssh -v %s true (often names: UseDNS in sshd_config"
-                     ", or a slow login script)",
-                     facts->host);
+                     "see where it waits: %s, with -v (often names: UseDNS in sshd_config, or a "
+                     "slow login script)",
+                     command_there(command, facts, "true"));
     }
 }
 
@@ -86,13 +94,19 @@ static void judge_program(const struct doctor_facts *facts, struct findings *fin
                     same ? "" : PETREL_VERSION);
         return;
     }
+    char command[FINDING_COMMAND_MAX];
     finding->verdict = VERDICT_FAILED;
     finding->kind = error->kind;
     finding_say(finding, "%.340s", error->text);
     if (error->kind == ERROR_NO_REMOTE || error->kind == ERROR_VERSION)
-        finding_next(finding, "petrel install %s", facts->host);
-    else
-        finding_next(finding, "ssh %s petrel version", facts->host);
+        finding_next(finding, "%s",
+                     install_command_text(command, sizeof(command), facts->ssh, facts->host));
+    else {
+        char version[120];
+        snprintf(version, sizeof(version), "%.100s version",
+                 facts->ssh->remote_petrel != NULL ? facts->ssh->remote_petrel : "petrel");
+        finding_next(finding, "%s", command_there(command, facts, version));
+    }
 }
 
 /* ---- the two machines ---- */

@@ -49,5 +49,8 @@ void finding_say(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void finding_next(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* "ssh ... HOST COMMAND" with what the user gave for ssh; `text` of FINDING_COMMAND_MAX. */
+char *command_there(char *text, const struct doctor_facts *facts, const char *command);
+#define FINDING_COMMAND_MAX 280u
 
 #endif

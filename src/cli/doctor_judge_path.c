@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "cli/doctor_judge.h"
+#include "net/udp.h"
 
 #define RTT_LONG_NS (300 * NS_PER_MS)
 #define JITTER_LARGE_NS (20 * NS_PER_MS)
@@ -151,7 +152,8 @@ static bool is_busy(const struct session_figures *figures)
 static const char *limit_of(const struct doctor_run *run, bool sends_here)
 {
     const struct session_figures *sender = &run->sender;
-    uint64_t path = sender->path_ns, processor = sender->processor_ns, credit = sender->credit_ns;
+    uint64_t path = sender->path_ns, credit = sender->credit_ns;
+    uint64_t processor = sender->processor_ns + sender->source_ns;
     if (processor > path && processor >= credit && is_busy(sender))
         return sends_here ? "this machine's processor" : "the processor there";
     if (credit > path && is_busy(&run->receiver))
@@ -159,10 +161,36 @@ static const char *limit_of(const struct doctor_run *run, bool sends_here)
     return "the path";
 }
 
+/* With the disks at work as well: what waited for whom, and whether that one's disk is much faster
+ * than all of it. */
+static const char *limit_with_disks(const struct doctor_facts *facts)
+{
+    const struct doctor_run *run = &facts->with_disks;
+    const struct session_figures *sender = &run->sender;
+    uint64_t near_disk = run->receiver.sustained_bps / 2 * 3;
+    if (sender->source_ns > sender->path_ns && sender->source_ns >= sender->credit_ns &&
+        facts->source.speed.rate_bps < near_disk)
+        return "the disk here";
+    if (sender->credit_ns > sender->path_ns && facts->destination.speed.rate_bps < near_disk)
+        return "the disk there";
+    return limit_of(run, true);
+}
+
+static const struct doctor_run *run_of(const struct doctor_facts *facts, bool to)
+{
+    const struct doctor_run *together = &facts->with_disks;
+    if (to && together->tried && together->error.kind == ERROR_NONE &&
+        together->receiver.sustained_bps != 0)
+        return together;
+    return to ? &facts->to : &facts->from;
+}
+
 static struct estimate estimate_rate(const struct doctor_facts *facts, bool to)
 {
-    const struct doctor_run *run = to ? &facts->to : &facts->from;
-    struct estimate estimate = {run->receiver.sustained_bps, limit_of(run, to)};
+    const struct doctor_run *run = run_of(facts, to);
+    bool together = run == &facts->with_disks;
+    struct estimate estimate = {run->receiver.sustained_bps,
+                                together ? limit_with_disks(facts) : limit_of(run, to)};
     if (estimate.rate_bps == 0 || run->error.kind != ERROR_NONE)
         return (struct estimate){0, NULL};
     if (to && facts->source.tried)
@@ -188,7 +216,7 @@ static void judge_direction(const struct doctor_facts *facts, bool to, struct fi
     }
     struct estimate estimate = estimate_rate(facts, to);
     char rate[24], rtt[24];
-    const struct session_figures *sender = &run->sender;
+    const struct session_figures *sender = &run_of(facts, to)->sender;
     *(to ? &findings->expected_to_bps : &findings->expected_from_bps) = estimate.rate_bps;
     *(to ? &findings->limit_to : &findings->limit_from) = estimate.limit;
     finding_say(finding, "%s, limited by %s (%s%.1f %% lost in this short run, round trip %s)",
@@ -218,9 +246,17 @@ static void judge_drops(const struct doctor_facts *facts, struct findings *findi
     struct finding *finding = add_finding(findings, VERDICT_SLOW, "receiving sockets");
     finding_say(finding, "%llu of %llu packets were dropped by a receiver's own full socket",
                 (unsigned long long)drops, (unsigned long long)packets);
-    finding_next(finding,
-                 "sudo sysctl -w net.core.rmem_max=16777216 on the receiving side, or a less "
-                 "busy processor there");
+    bool there = to->receiver_drops >= from->receiver_drops;
+    unsigned granted = there ? facts->far.receive_buffer : facts->near.receive_buffer;
+    if (granted >= UDP_BUFFER_WANTED)
+        finding_next(finding,
+                     "its buffer is as large as petrel wants it: the processor %s was too busy to "
+                     "empty it; stop what else runs there, or copy with --limit",
+                     there ? "there" : "here");
+    else
+        finding_next(finding,
+                     "%s%s: sudo sysctl -w net.core.rmem_max=16777216, or a less busy processor",
+                     there ? "on " : "here", there ? facts->host : "");
 }
 
 static void judge_ssh_rate(const struct doctor_facts *facts, struct findings *findings)
@@ -242,7 +278,7 @@ static void judge_ssh_rate(const struct doctor_facts *facts, struct findings *fi
     findings->limit_to = estimate.limit;
     finding_say(finding, "%s without UDP, limited by %s",
                 format_byte_rate(rate, sizeof(rate), estimate.rate_bps), estimate.limit);
-    finding_next(finding, "open UDP as said above");
+    finding_next(finding, "UDP would be faster: see its line above");
 }
 
 void judge_rate(const struct doctor_facts *facts, struct findings *findings)

@@ -144,13 +144,12 @@ static void judge_ports(const struct doctor_facts *facts, struct findings *findi
 {
     unsigned busy = port_set_count(&facts->echo.busy);
     if (facts->echo_error.kind != ERROR_NONE) {
+        char command[FINDING_COMMAND_MAX];
         struct finding *finding = add_finding(findings, VERDICT_FAILED, "UDP ports");
         finding->kind = facts->echo_error.kind;
         finding_say(finding, "on %s: %.280s", facts->host, facts->echo_error.text);
-        finding_next(finding,
-                     "name other ports with --udp-ports, or see who has them: ssh %s ss "
-                     "-ulpn",
-                     facts->host);
+        finding_next(finding, "name other ports with --udp-ports, or see who has them: %s",
+                     command_there(command, facts, "ss -ulpn"));
     } else if (busy > 0) {
         char ports[128];
         struct finding *finding = add_finding(findings, VERDICT_OK, "UDP ports");

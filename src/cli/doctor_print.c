@@ -59,7 +59,9 @@ static void put_targets(json_t *object, const struct doctor_facts *facts)
         const struct probe_target *target = &facts->targets[i];
         char address[64];
         static const struct field fields[] = {
-            FIELD_AS("answered", struct probe_target, answered, FIELD_PORTS, 0), FIELDS_END};
+            FIELD_AS("answered", struct probe_target, answered, FIELD_PORTS, 0),
+            FIELD(struct probe_target, answered_at_once, FIELD_U32, 0),
+            FIELD(struct probe_target, knocks, FIELD_U32, 0), FIELDS_END};
         json_t *one = json_object();
         json_report_text(one, "address",
                          address_format(address, sizeof(address), &target->address));
@@ -116,6 +118,7 @@ static json_t *build(const struct doctor_facts *facts, const struct findings *fi
         put_probes(object, facts);
     put_run(object, "to", &facts->to);
     put_run(object, "from", &facts->from);
+    put_run(object, "with_disks", &facts->with_disks);
     put_run(object, "through_ssh", &facts->through_ssh);
     if (facts->source.tried)
         json_report_object(object, "source", measure_disk_fields, &facts->source.speed);

@@ -159,13 +159,17 @@ static void knock_for_session(void *context, const struct client_port *ports, si
 }
 
 static void run_near(struct measure_link *link, const struct measure_request *request,
-                     const struct address *only, uint16_t port, struct session_outcome *outcome)
+                     const struct address *only, const char *source, uint16_t port,
+                     struct session_outcome *outcome)
 {
     struct session_run run;
     measure_job_prepare(&run, request, true);
     memset(outcome, 0, sizeof(*outcome));
     if (!measure_job_open_disk(&run, request, &outcome->error))
         return;
+    int descriptor = source != NULL && run.sends ? disk_source(source) : -1;
+    if (descriptor > 0)
+        run.memory.disk = descriptor;
     run.driver.stop = link->ssh->stop;
     run.driver.rtt_ns = 0;
     if (request->stream) {
@@ -189,7 +193,7 @@ static bool end_far(struct measure_link *link, bool stop, struct session_figures
 }
 
 bool measure_session(struct measure_link *link, struct measure_request *request,
-                     const struct address *only, struct session_figures *near,
+                     const struct address *only, const char *source, struct session_figures *near,
                      struct session_figures *far, struct error *error)
 {
     memset(near, 0, sizeof(*near));
@@ -201,7 +205,7 @@ bool measure_session(struct measure_link *link, struct measure_request *request,
         !random_bytes(request->session_id, sizeof(request->session_id), error) ||
         !measure_ask(link, request, ANSWER_NS, measure_started_fields, &started, error))
         return false;
-    run_near(link, request, only, started.port, &outcome);
+    run_near(link, request, only, source, started.port, &outcome);
     wipe(request->secret, sizeof(request->secret));
     session_figures_of(near, &outcome);
     struct error far_error = {0};

@@ -29,10 +29,11 @@ bool measure_ask(struct measure_link *link, const struct measure_request *reques
 
 /* A whole session: asks the far end for its part, runs ours, asks what came of theirs. `request`
  * names the far end's part; its secret and id are drawn here. The candidates are those of the
- * channel, or `only` if that is not NULL (whose port is not looked at). Both figures are filled as
- * far as it went. False with the better known of both ends' errors. */
+ * channel, or `only` if that is not NULL (whose port is not looked at). `source`: when this end
+ * sends, what it reads, as of disk_source, instead of random blocks; NULL for these. Both figures
+ * are filled as far as it went. False with the better known of both ends' errors. */
 bool measure_session(struct measure_link *link, struct measure_request *request,
-                     const struct address *only, struct session_figures *near,
+                     const struct address *only, const char *source, struct session_figures *near,
                      struct session_figures *far, struct error *error);
 
 #endif

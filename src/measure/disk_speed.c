@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,9 +16,9 @@
 #include "base/block.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "measure/disk_file.h"
 #include "net/driver.h"
 
-#define WRITE_MOST (UINT64_C(1) << 30)
 #define LARGE_ENOUGH (UINT64_C(16) << 20)
 #define SYNC_BYTES (UINT64_C(64) << 20)
 #define OWN_FILE_BYTES (UINT64_C(256) << 20)
@@ -101,34 +102,26 @@ static void hold_back(uint64_t began_ns, uint64_t bytes)
     nanosleep(&nap, NULL);
 }
 
-static bool write_whole(int descriptor, const uint8_t *block, struct error *error)
-{
-    size_t done = 0;
-    while (done < BLOCK_SIZE) {
-        ssize_t put = write(descriptor, block + done, BLOCK_SIZE - done);
-        if (put < 0 && errno != EINTR)
-            return error_set_errno(error, errno, "cannot write");
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
 static uint64_t rate_of(uint64_t bytes, uint64_t ns)
 {
     return ns > 0 ? (uint64_t)((double)bytes * 8e9 / (double)ns) : 0;
 }
 
-/* Synced every 64 MiB, so that the time measured is the disk's and not the page cache's. */
+/* What goes through the page cache is synced every 64 MiB, so that the time measured is the disk's.
+ */
 static bool write_for(int descriptor, const uint8_t *block, uint64_t most, uint64_t time_ns,
                       struct disk_speed *speed, struct error *error)
 {
+    struct disk_file file;
     uint64_t began_ns = driver_now(), synced = 0;
+    disk_file_init(&file, descriptor);
+    most = most < file.most ? most : file.most;
     while (speed->bytes < most && driver_now() < began_ns + time_ns) {
-        if (!write_whole(descriptor, block, error))
-            return false;
+        if (!disk_file_write(&file, block, BLOCK_SIZE, speed->bytes))
+            return error_set_errno(error, errno, "cannot write");
         speed->bytes += BLOCK_SIZE;
         hold_back(began_ns, speed->bytes);
-        if (speed->bytes - synced >= SYNC_BYTES) {
+        if (!file.direct && speed->bytes - synced >= SYNC_BYTES) {
             if (fdatasync(descriptor) != 0)
                 return error_set_errno(error, errno, "cannot sync");
             synced = speed->bytes;
@@ -160,23 +153,44 @@ static void show_whole_path(struct disk_speed *speed)
     free(whole);
 }
 
+/* Why nothing can be written into a directory, in place of what its file system says of that. */
+static void explain_no_file(const char *directory, const struct statvfs *space, struct error *error)
+{
+    struct error plain = *error;
+    bool no_disk = space->f_blocks == 0;
+    error_clear(error);
+    if (no_disk)
+        error_set(error, ERROR_PERMISSION,
+                  "%s is no place for files: what is mounted there has no room of its own",
+                  directory);
+    else if (plain.os_errno == EROFS)
+        error_set(error, ERROR_PERMISSION, "%s is not writable: mounted read-only", directory);
+    else
+        *error = plain;
+}
+
 bool disk_write_speed(const char *path, uint64_t time_ns, struct disk_speed *speed,
                       struct error *error)
 {
-    struct statvfs space;
+    struct statvfs space = {0};
     memset(speed, 0, sizeof(*speed));
     if (!directory_of(path, speed->path, sizeof(speed->path), error))
         return false;
-    if (statvfs(speed->path, &space) == 0)
+    bool known = statvfs(speed->path, &space) == 0;
+    if (known)
         speed->free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-    if (speed->free_bytes < 8 * BLOCK_SIZE)
-        return error_set(error, ERROR_NO_SPACE, "no space left in %s", speed->path);
     int descriptor = disk_temporary(path, error);
-    if (descriptor < 0)
+    if (descriptor < 0) {
+        if (known)
+            explain_no_file(speed->path, &space, error);
         return false;
-    uint64_t most = speed->free_bytes / 4 < WRITE_MOST ? speed->free_bytes / 4 : WRITE_MOST;
+    }
+    if (speed->free_bytes < 8 * BLOCK_SIZE) {
+        close(descriptor);
+        return error_set(error, ERROR_NO_SPACE, "no space left in %s", speed->path);
+    }
     uint8_t *block = random_block();
-    bool good = block != NULL ? write_for(descriptor, block, most, time_ns, speed, error)
+    bool good = block != NULL ? write_for(descriptor, block, UINT64_MAX, time_ns, speed, error)
                               : error_set(error, ERROR_MEMORY, "no memory to write");
     aligned_free(block);
     close(descriptor);
@@ -186,21 +200,33 @@ bool disk_write_speed(const char *path, uint64_t time_ns, struct disk_speed *spe
 
 /* ---- reading ---- */
 
+/* A block at `offset`; `*cached` when the page cache had it. As pread. */
+static ssize_t read_block(int descriptor, uint8_t *block, uint64_t offset, bool *cached)
+{
+    struct iovec part = {block, BLOCK_SIZE};
+    ssize_t got = preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT);
+    *cached = got == (ssize_t)BLOCK_SIZE;
+    return *cached ? got : pread(descriptor, block, BLOCK_SIZE, (off_t)offset);
+}
+
 static bool read_for(int descriptor, uint8_t *block, uint64_t time_ns, struct disk_speed *speed,
                      struct error *error)
 {
-    uint64_t began_ns = driver_now();
+    uint64_t began_ns = driver_now(), cached_bytes = 0;
     while (driver_now() < began_ns + time_ns) {
-        ssize_t got = read(descriptor, block, BLOCK_SIZE);
+        bool cached;
+        ssize_t got = read_block(descriptor, block, speed->bytes, &cached);
         if (got < 0)
             return error_set_errno(error, errno, "%s", speed->path);
         if (got == 0)
             break;
         speed->bytes += (uint64_t)got;
+        cached_bytes += cached ? (uint64_t)got : 0;
         hold_back(began_ns, speed->bytes);
     }
     speed->ns = driver_now() - began_ns;
     speed->rate_bps = rate_of(speed->bytes, speed->ns);
+    speed->cached = cached_bytes > speed->bytes / 2;
     return true;
 }
 
@@ -221,34 +247,64 @@ static int write_own_file(const char *path, uint64_t time_ns, struct error *erro
     return -1;
 }
 
-static bool pass_by_cache(int descriptor)
+static void pass_by_cache(int descriptor)
 {
     int flags = fcntl(descriptor, F_GETFL);
-    if (flags >= 0 && fcntl(descriptor, F_SETFL, flags | O_DIRECT) == 0)
-        return true;
-    posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
-    return false;
+    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_DIRECT) != 0)
+        posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-static int open_to_read(const char *path, uint64_t time_ns, struct disk_speed *speed,
+/* Which file a path names or a directory offers, into speed->path; false when there is none. */
+static bool choose_file(const char *path, struct disk_speed *speed, bool *named,
                         struct error *error)
 {
     struct stat status;
+    char file[512];
     snprintf(speed->path, sizeof(speed->path), "%s", path[0] != '\0' ? path : ".");
-    if (stat(speed->path, &status) != 0) {
-        error_set_errno(error, errno, "%s", speed->path);
-        return -1;
-    }
-    if (S_ISDIR(status.st_mode)) {
-        char file[512];
-        find_large_file(speed->path, file, sizeof(file));
-        if (file[0] == '\0')
-            return write_own_file(speed->path, time_ns, error);
+    if (stat(speed->path, &status) != 0)
+        return error_set_errno(error, errno, "%s", speed->path);
+    *named = !S_ISDIR(status.st_mode);
+    if (*named)
+        return true;
+    find_large_file(speed->path, file, sizeof(file));
+    if (file[0] != '\0')
         snprintf(speed->path, sizeof(speed->path), "%s", file);
+    return file[0] != '\0';
+}
+
+int disk_source(const char *path)
+{
+    struct disk_speed speed;
+    bool named;
+    if (!choose_file(path, &speed, &named, NULL))
+        return -1;
+    int descriptor = open(speed.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor >= 0)
+        posix_fadvise(descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return descriptor;
+}
+
+/* What else lies in a directory is hardly in the page cache when a file of it happens to be. */
+static int open_to_read(const char *path, uint64_t time_ns, struct disk_speed *speed,
+                        struct error *error)
+{
+    bool named;
+    struct error cause = {0};
+    if (!choose_file(path, speed, &named, &cause)) {
+        if (cause.kind == ERROR_NONE) {
+            int own = write_own_file(speed->path, time_ns, error);
+            if (own >= 0)
+                pass_by_cache(own);
+            return own;
+        }
+        error_set_errno(error, cause.os_errno, "%s", speed->path);
+        return -1;
     }
     int descriptor = open(speed->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         error_set_errno(error, errno, "%s", speed->path);
+    else if (!named)
+        pass_by_cache(descriptor);
     return descriptor;
 }
 
@@ -260,7 +316,6 @@ bool disk_read_speed(const char *path, uint64_t time_ns, struct disk_speed *spee
     if (descriptor < 0)
         return false;
     uint8_t *block = aligned_new(BLOCK_SIZE, 4096);
-    speed->cached = !pass_by_cache(descriptor);
     bool good = block != NULL ? read_for(descriptor, block, time_ns, speed, error)
                               : error_set(error, ERROR_MEMORY, "no memory to read");
     aligned_free(block);

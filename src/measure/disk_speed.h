@@ -1,7 +1,8 @@
 /* How fast files are written and read at a path, as a transfer would see it: whole MiB blocks, the
- * write including the way to the disk (fdatasync), the read past the page cache where the system
- * can. Blocks its caller for about the time asked. Writes nothing but one temporary file, which has
- * no name any more as soon as it is open where the file system can, and is removed otherwise. */
+ * write including the way to the disk (fdatasync), the read of a file that was named through the
+ * page cache, of any other past it where the system can. Blocks its caller for about the time
+ * asked. Writes nothing but one temporary file, which has no name any more as soon as it is open
+ * where the file system can, and is removed otherwise. */
 #ifndef PETREL_MEASURE_DISK_SPEED_H
 #define PETREL_MEASURE_DISK_SPEED_H
 
@@ -25,6 +26,9 @@ bool disk_write_speed(const char *path, uint64_t time_ns, struct disk_speed *spe
  * a file written there for the purpose. */
 bool disk_read_speed(const char *path, uint64_t time_ns, struct disk_speed *speed,
                      struct error *error);
+/* The file that disk_read_speed would read, opened; -1 where there is none or it would write one.
+ */
+int disk_source(const char *path);
 /* An open file without a name in the directory of `path`, as above; -1 with the error. */
 int disk_temporary(const char *path, struct error *error);
 

@@ -8,48 +8,41 @@
 #include <unistd.h>
 
 #include "base/random.h"
-#include "base/ring.h"
 #include "base/units.h"
 #include "crypto/tree_hash.h"
-#include "measure/quiet_thread.h"
+#include "measure/block_worker.h"
+#include "measure/disk_file.h"
 
-#define RING_BYTES (64u * 1024u)
 #define TELL_SIZE 8u /* the sender's count of blocks, on the control stream */
 #define SMALLEST_PIECE (32u * 1024u)
 #define PIECES_A_SECOND 10u
-
-/* Between the session's thread and the hashing thread. Without bytes: what was written is synced,
- * once, after the last block. */
-struct job {
-    uint8_t *bytes;
-    uint32_t block, length;
-};
+#define AHEAD_WHOLE 8u /* blocks that are read and hashed before the session wants them */
+#define AHEAD_CUT 2u   /* of blocks cut short: their length is to follow the rate */
 
 struct memory_end {
     struct memory_config config;
     bool sender;
     struct session *session;
-    struct driver *driver;
     uint64_t blocks; /* how many there are in all, once that is known */
+    /* Hashes; reads before it at a sender with a file, writes after it at a receiver with one. */
+    struct block_worker *worker;
+    _Atomic int disk_errno;
+    uint8_t **buffers; /* all of a receiver's, or of a sender that reads */
+    unsigned buffer_count;
 
     /* Sender. */
     uint8_t *memory;
-    uint64_t memory_blocks, sent, sent_bytes;
+    uint64_t memory_blocks, given, given_bytes, sent, sent_bytes;
     uint64_t *sums; /* hash of each block of the memory, first eight bytes */
     uint64_t own_sum;
+    uint8_t **idle; /* of the buffers: not with the worker nor the session */
+    unsigned idle_count;
+    uint64_t read_at; /* the worker's */
     bool all_sent;
 
     /* Receiver. */
-    uint8_t **buffers;
-    unsigned buffer_count;
     uint64_t measured_ns, measured_bytes, fastest_bps;
-    _Atomic int disk_errno;
-    struct ring *work, *done;
-    pthread_t hasher;
-    pthread_mutex_t lock;
-    pthread_cond_t wanted;
-    atomic_bool stopping;
-    bool has_hasher;
+    struct disk_file disk;
     uint64_t received, hashed;
     _Atomic uint64_t sum;
     bool finished, sync_asked, synced;
@@ -74,7 +67,7 @@ static double cpu_now(void)
 }
 
 /* The first eight bytes of a block's BLAKE3, as a number. */
-static uint64_t hash_block(const struct job *job)
+static uint64_t hash_block(const struct block_job *job)
 {
     uint8_t hash[TREE_HASH_SIZE];
     uint64_t value = 0;
@@ -82,6 +75,15 @@ static uint64_t hash_block(const struct job *job)
     for (unsigned i = 0; i < 8; i++)
         value = value << 8 | hash[i];
     return value;
+}
+
+static bool add_buffer(struct memory_end *end)
+{
+    uint8_t *bytes = aligned_alloc(4096, BLOCK_SIZE);
+    if (bytes == NULL)
+        return false;
+    end->buffers[end->buffer_count++] = bytes;
+    return true;
 }
 
 static void store64(uint8_t bytes[TELL_SIZE], uint64_t value)
@@ -108,9 +110,51 @@ static void fill_memory(struct memory_end *end)
     for (size_t i = 0; i < end->memory_blocks * BLOCK_SIZE / sizeof(*words); i++)
         words[i] = random_next(&random);
     for (uint64_t i = 0; i < end->memory_blocks; i++) {
-        struct job job = {end->memory + i * BLOCK_SIZE, 0, BLOCK_SIZE};
+        struct block_job job = {.bytes = end->memory + i * BLOCK_SIZE, .length = BLOCK_SIZE};
         end->sums[i] = hash_block(&job);
     }
+}
+
+/* On the worker's thread. The file is read as a copy reads it, from its beginning again when it has
+ * ended. */
+static bool read_block(struct memory_end *end, const struct block_job *job)
+{
+    size_t got = 0;
+    bool ended = false;
+    while (got < job->length) {
+        ssize_t taken =
+            pread(end->config.disk, job->bytes + got, job->length - got, (off_t)end->read_at);
+        if (taken < 0 && errno == EINTR)
+            continue;
+        if (taken < 0 || (taken == 0 && ended))
+            return false;
+        ended = taken == 0;
+        got += (size_t)taken;
+        end->read_at = ended ? 0 : end->read_at + (uint64_t)taken;
+    }
+    return true;
+}
+
+static void prepare_block(void *context, struct block_job *job)
+{
+    struct memory_end *end = context;
+    errno = 0;
+    if (end->config.disk > 0 && !read_block(end, job))
+        end->disk_errno = errno != 0 ? errno : EIO;
+    job->sum = hash_block(job);
+}
+
+static bool allocate_sender(struct memory_end *end, const struct memory_config *config)
+{
+    if (config->disk > 0) {
+        end->buffers = calloc(config->pool_most, sizeof(*end->buffers));
+        end->idle = calloc(config->pool_most, sizeof(*end->idle));
+        return config->pool_most > 0 && end->buffers != NULL && end->idle != NULL;
+    }
+    end->memory_blocks = config->buffer_bytes / BLOCK_SIZE;
+    end->memory = aligned_alloc(4096, end->memory_blocks * BLOCK_SIZE);
+    end->sums = calloc(end->memory_blocks, sizeof(*end->sums));
+    return end->memory != NULL && end->sums != NULL;
 }
 
 struct memory_end *memory_sender_new(const struct memory_config *config, struct error *error)
@@ -122,15 +166,17 @@ struct memory_end *memory_sender_new(const struct memory_config *config, struct 
     }
     end->config = *config;
     end->sender = true;
-    end->memory_blocks = config->buffer_bytes / BLOCK_SIZE;
-    end->memory = aligned_alloc(4096, end->memory_blocks * BLOCK_SIZE);
-    end->sums = calloc(end->memory_blocks, sizeof(*end->sums));
-    if (end->memory == NULL || end->sums == NULL) {
+    bool good =
+        allocate_sender(end, config) ||
         error_set(error, ERROR_MEMORY, "no memory for %zu bytes to send", config->buffer_bytes);
+    if (good)
+        end->worker = block_worker_new(prepare_block, end, error);
+    if (end->worker == NULL) {
         memory_end_free(end);
         return NULL;
     }
-    fill_memory(end);
+    if (end->memory != NULL)
+        fill_memory(end);
     return end;
 }
 
@@ -150,7 +196,7 @@ static uint32_t piece_length(const struct memory_end *end)
 static uint32_t next_length(const struct memory_end *end)
 {
     uint64_t length = end->config.time_ns != 0 ? piece_length(end) : BLOCK_SIZE;
-    uint64_t left = end->config.size_bytes - end->sent_bytes;
+    uint64_t left = end->config.size_bytes - end->given_bytes;
     return (uint32_t)(end->config.size_bytes != 0 && left < length ? left : length);
 }
 
@@ -162,14 +208,61 @@ static bool is_enough(const struct memory_end *end, uint64_t now_ns)
            end->sent == BLOCK_NUMBER_LIMIT;
 }
 
+/* NULL: all are out, and there may be no more. */
+static uint8_t *take_buffer(struct memory_end *end)
+{
+    if (end->memory != NULL)
+        return end->memory + end->given % end->memory_blocks * BLOCK_SIZE;
+    if (end->idle_count == 0 && end->buffer_count < end->config.pool_most && add_buffer(end))
+        end->idle[end->idle_count++] = end->buffers[end->buffer_count - 1];
+    return end->idle_count > 0 ? end->idle[--end->idle_count] : NULL;
+}
+
+/* Hands the worker what the session will want next. */
+static bool prepare_blocks(struct memory_end *end)
+{
+    bool any = false;
+    for (;;) {
+        uint32_t length = next_length(end);
+        uint64_t ahead = length == BLOCK_SIZE ? AHEAD_WHOLE : AHEAD_CUT;
+        uint8_t *bytes = length > 0 && end->given < end->sent + ahead ? take_buffer(end) : NULL;
+        struct block_job job = {.bytes = bytes, .block = (uint32_t)end->given, .length = length};
+        if (bytes == NULL || !block_worker_give(end->worker, &job))
+            return any;
+        end->given++;
+        end->given_bytes += length;
+        any = true;
+    }
+}
+
+/* The next block with its sum: of whole blocks that the memory's are known of, nobody has to hash.
+ */
+static bool next_block(struct memory_end *end, struct block_job *job)
+{
+    uint32_t length = next_length(end);
+    bool known =
+        end->memory != NULL && !end->config.hash && end->given == end->sent && length == BLOCK_SIZE;
+    if (!known)
+        return block_worker_take(end->worker, job);
+    *job = (struct block_job){.bytes = take_buffer(end),
+                              .block = (uint32_t)end->given,
+                              .length = length,
+                              .sum = end->sums[end->given % end->memory_blocks]};
+    end->given++;
+    end->given_bytes += length;
+    return true;
+}
+
 static bool send_block(struct memory_end *end)
 {
-    uint64_t place = end->sent % end->memory_blocks;
-    struct job job = {end->memory + place * BLOCK_SIZE, (uint32_t)end->sent, next_length(end)};
-    if (!session_send_block(end->session, job.block, false, job.bytes, job.length, NULL))
+    struct block_job job;
+    if (!next_block(end, &job))
         return false;
-    bool known = job.length == BLOCK_SIZE && !end->config.hash;
-    end->own_sum += known ? end->sums[place] : hash_block(&job);
+    if (!session_send_block(end->session, job.block, false, job.bytes, job.length, NULL)) {
+        session_abort(end->session, ERROR_MEMORY, "no memory to send a block", driver_now());
+        return false;
+    }
+    end->own_sum += job.sum;
     end->sent_bytes += job.length;
     end->sent++;
     return true;
@@ -187,6 +280,12 @@ static bool tell_count(struct memory_end *end)
 static bool step_sender(struct memory_end *end, uint64_t now_ns)
 {
     bool moved = false;
+    if (end->disk_errno != 0 && !end->finished) {
+        struct error error = {0};
+        error_set_errno(&error, end->disk_errno, "cannot read what is to be sent");
+        session_abort(end->session, error.kind, error.text, now_ns);
+        return end->finished = true;
+    }
     while (!end->all_sent && !is_enough(end, now_ns) && session_wants_block(end->session)) {
         if (!send_block(end))
             break;
@@ -199,82 +298,28 @@ static bool step_sender(struct memory_end *end, uint64_t now_ns)
         session_set_tail(end->session, true);
         moved = true;
     }
+    if (!end->all_sent &&
+        (end->config.hash || end->memory == NULL || next_length(end) < BLOCK_SIZE))
+        prepare_blocks(end);
     return (end->all_sent && end->tell_at < TELL_SIZE && tell_count(end)) || moved;
 }
 
 /* ---- the receiver ---- */
 
-static bool write_block(const struct job *job, int disk)
+/* On the worker's thread. Without bytes: what was written is synced, once, after the last block. */
+static void take_block(void *context, struct block_job *job)
 {
-    size_t done = 0;
-    while (done < job->length) {
-        ssize_t put = pwrite(disk, job->bytes + done, job->length - done,
-                             (off_t)job->block * BLOCK_SIZE + (off_t)done);
-        if (put <= 0 && errno != EINTR)
-            return false;
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
-static void take_block(struct memory_end *end, const struct job *job)
-{
+    struct memory_end *end = context;
+    errno = 0;
     if (job->bytes == NULL) {
         if (end->config.disk > 0 && fdatasync(end->config.disk) != 0 && errno != EINVAL)
             end->disk_errno = errno;
         return;
     }
     atomic_fetch_add(&end->sum, hash_block(job));
-    if (end->config.disk > 0 && end->disk_errno == 0 && !write_block(job, end->config.disk))
+    if (end->config.disk > 0 && end->disk_errno == 0 &&
+        !disk_file_write(&end->disk, job->bytes, job->length, (uint64_t)job->block * BLOCK_SIZE))
         end->disk_errno = errno != 0 ? errno : EIO;
-}
-
-static void *hash_blocks(void *context)
-{
-    struct memory_end *end = context;
-    for (;;) {
-        size_t size;
-        const struct job *job = ring_peek(end->work, &size);
-        if (job == NULL) {
-            if (atomic_load(&end->stopping))
-                return NULL;
-            pthread_mutex_lock(&end->lock);
-            while (ring_is_empty(end->work) && !atomic_load(&end->stopping))
-                pthread_cond_wait(&end->wanted, &end->lock);
-            pthread_mutex_unlock(&end->lock);
-            continue;
-        }
-        take_block(end, job);
-        struct job back = *job;
-        ring_release(end->work);
-        ring_put(end->done, &back, sizeof(back)); /* as large as the ring before it */
-        if (end->driver != NULL)
-            driver_wake(end->driver);
-    }
-}
-
-static void wake_hasher(struct memory_end *end, bool stop)
-{
-    pthread_mutex_lock(&end->lock);
-    if (stop)
-        atomic_store(&end->stopping, true);
-    pthread_cond_signal(&end->wanted);
-    pthread_mutex_unlock(&end->lock);
-}
-
-static bool add_buffer(struct memory_end *end)
-{
-    uint8_t *bytes = aligned_alloc(4096, BLOCK_SIZE);
-    if (bytes == NULL)
-        return false;
-    end->buffers[end->buffer_count++] = bytes;
-    return true;
-}
-
-static bool start_hasher(struct memory_end *end, struct error *error)
-{
-    end->has_hasher = quiet_thread_start(&end->hasher, hash_blocks, end, error);
-    return end->has_hasher;
 }
 
 struct memory_end *memory_receiver_new(const struct memory_config *config, struct error *error)
@@ -287,20 +332,18 @@ struct memory_end *memory_receiver_new(const struct memory_config *config, struc
     end->config = *config;
     if (end->config.pool_most < config->pool_blocks)
         end->config.pool_most = config->pool_blocks;
-    pthread_mutex_init(&end->lock, NULL);
-    pthread_cond_init(&end->wanted, NULL);
-    end->work = ring_new(RING_BYTES);
-    end->done = ring_new(RING_BYTES);
+    disk_file_init(&end->disk, config->disk);
     end->buffers = calloc(end->config.pool_most, sizeof(*end->buffers));
-    bool complete = end->work != NULL && end->done != NULL && end->buffers != NULL;
+    bool complete = end->buffers != NULL;
     for (unsigned i = 0; complete && i < config->pool_blocks; i++)
         complete = add_buffer(end);
-    if (!complete || !start_hasher(end, error)) {
-        error_set(error, ERROR_MEMORY, "no memory for %u blocks", config->pool_blocks);
-        memory_end_free(end);
-        return NULL;
-    }
-    return end;
+    if (complete)
+        end->worker = block_worker_new(take_block, end, error);
+    if (end->worker != NULL)
+        return end;
+    error_set(error, ERROR_MEMORY, "no memory for %u blocks", config->pool_blocks);
+    memory_end_free(end);
+    return NULL;
 }
 
 static bool take_count(struct memory_end *end)
@@ -328,30 +371,22 @@ static void finish_receiver(struct memory_end *end, uint64_t now_ns)
     session_finish(end->session, 0, atomic_load(&end->sum), end->blocks, now_ns);
 }
 
-static void give_job(struct memory_end *end, const struct job *job)
-{
-    ring_put(end->work, job, sizeof(*job)); /* never more than the pool, and one: it has room */
-    wake_hasher(end, false);
-}
-
 static bool step_receiver(struct memory_end *end, uint64_t now_ns)
 {
     bool moved = take_count(end);
-    size_t size;
-    const struct job *job;
-    while ((job = ring_peek(end->done, &size)) != NULL) {
-        if (job->bytes != NULL) {
-            session_give_buffer(end->session, job->bytes);
+    struct block_job job;
+    while (block_worker_take(end->worker, &job)) {
+        if (job.bytes != NULL) {
+            session_give_buffer(end->session, job.bytes);
             end->hashed++;
         } else {
             end->synced = true;
         }
-        ring_release(end->done);
         moved = true;
     }
     bool all = end->told_size == TELL_SIZE && end->hashed == end->blocks;
     if (all && !end->sync_asked) {
-        give_job(end, &(struct job){.bytes = NULL});
+        block_worker_give(end->worker, &(struct block_job){.bytes = NULL});
         end->sync_asked = moved = true;
     }
     if (!end->finished && ((all && end->synced) || end->disk_errno != 0)) {
@@ -390,7 +425,7 @@ static void attach(void *context, struct session *session, uint64_t now_ns)
     end->started_ns = end->measured_ns = now_ns;
     end->cpu_started = cpu_now();
     rate_samples_start(&end->samples, now_ns);
-    for (unsigned i = 0; i < end->buffer_count; i++)
+    for (unsigned i = 0; !end->sender && i < end->buffer_count; i++)
         session_give_buffer(session, end->buffers[i]);
 }
 
@@ -398,8 +433,9 @@ static void take_event(struct memory_end *end, const struct session_event *event
 {
     switch (event->kind) {
     case SESSION_BLOCK_WHOLE: {
-        struct job job = {event->bytes, event->block, event->length};
-        give_job(end, &job);
+        struct block_job job = {
+            .bytes = event->bytes, .block = event->block, .length = event->length};
+        block_worker_give(end->worker, &job); /* never more than the pool, and one: it has room */
         end->received++;
         break;
     }
@@ -416,6 +452,9 @@ static void take_event(struct memory_end *end, const struct session_event *event
                                      : end->statistics.payload_received);
         break;
     case SESSION_BLOCK_RELEASED:
+        if (end->idle != NULL)
+            end->idle[end->idle_count++] = event->bytes;
+        break;
     case SESSION_BLOCK_ACKED:
         break;
     }
@@ -483,7 +522,7 @@ void memory_end_configure(struct memory_end *end, struct driver_config *config)
 
 void memory_end_set_driver(struct memory_end *end, struct driver *driver)
 {
-    end->driver = driver;
+    block_worker_set_driver(end->worker, driver);
 }
 
 void memory_end_report(const struct memory_end *end, struct memory_report *report)
@@ -505,19 +544,11 @@ void memory_end_free(struct memory_end *end)
 {
     if (end == NULL)
         return;
-    if (end->has_hasher) {
-        wake_hasher(end, true);
-        pthread_join(end->hasher, NULL);
-    }
-    if (!end->sender) {
-        pthread_mutex_destroy(&end->lock);
-        pthread_cond_destroy(&end->wanted);
-    }
+    block_worker_free(end->worker);
     for (unsigned i = 0; end->buffers != NULL && i < end->buffer_count; i++)
         free(end->buffers[i]);
     free(end->buffers);
-    ring_free(end->work);
-    ring_free(end->done);
+    free(end->idle);
     free(end->memory);
     free(end->sums);
     free(end);

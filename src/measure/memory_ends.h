@@ -1,10 +1,11 @@
 /* Two ends of a session that copies blocks from memory into nothing: what is above a driver in
  * petrel doctor, petrel bench, the memory-to-memory benchmark and the driver's tests.
  *
- * The sender offers one buffer of random bytes over and over, until a size or a time is reached;
- * the receiver hashes each block on a thread of its own and drops it, or writes it to a file. At
- * the end the receiver tells the sum of all hashes, and the sender compares it with its own:
- * docs/protocol.md, "Measurements". Knows nothing of files, progress or SSH.
+ * The sender offers one buffer of random bytes over and over, or a file, until a size or a time is
+ * reached; the receiver drops what comes, or writes it to a file. Both hash each block, and read or
+ * write it, on a thread beside the session's, as a copy does. At the end the receiver tells the sum
+ * of all hashes, and the sender compares it with its own: docs/protocol.md, "Measurements". Knows
+ * nothing of files, progress or SSH.
  */
 #ifndef PETREL_MEASURE_MEMORY_ENDS_H
 #define PETREL_MEASURE_MEMORY_ENDS_H
@@ -18,10 +19,12 @@ struct memory_config {
     uint64_t time_ns;
     size_t buffer_bytes;  /* sender: how much memory, at least one block */
     unsigned pool_blocks; /* receiver: memory, and credit, to begin with */
-    unsigned pool_most;   /* it grows with the path up to this many; 0: it does not */
+    unsigned pool_most;   /* it grows with the path up to this many; 0: it does not. A sender that
+                             reads has as many buffers at most. */
     bool hash;            /* the sender hashes as it goes, as a real one would */
-    /* Receiver: blocks are written to this descriptor, one after another by their numbers, and
-     * synced before the end; 0: they are dropped. Stays the caller's. */
+    /* Receiver: blocks are written to this descriptor by their numbers, as a copy writes, and
+     * synced before the end; 0: they are dropped. Sender: they are read from it, over and over; 0:
+     * they are those of the buffer. Stays the caller's. */
     int disk;
 };
 

@@ -271,15 +271,31 @@ class Planted(Doctor):
         self.names("disk here", ["near/big", "slower than the path"], "slow", also={"disk there"})
         self.assertEqual(answer["limit_to"], "the disk here")
 
+    def test_disks_near_the_path_work_together(self):
+        """A third session reads the source, from its beginning again and again, and writes there."""
+        self.link("--rate", "20mbit")
+        source = self.write("near/file", 300001)
+        answer = self.doctor("--source", source, "--destination", self.far, near=HOOKS, disk=True,
+                             seconds="1s", env={"PETREL_TEST_DISK": "3MB"})
+        self.assertTrue(answer["with_disks"]["sender"]["verified"], answer)
+        self.assertGreater(answer["with_disks"]["sender"]["bytes"], 300001)
+        self.assertTrue(5e6 < answer["expected_to_bps"] < 21e6, answer["expected_to_bps"])
+
     def test_no_such_destination(self):
         self.doctor("--destination", self.path("far/none/file"), disk=True, code=47)
         self.names("disk there", "No such file", "failed", "--destination", also={"disk here"})
+
+    def test_a_destination_that_is_no_disk(self):
+        self.doctor("--destination", "/proc/sys", disk=True, code=44)
+        self.names("disk there", "/proc/sys is no place for files", "failed", "--destination",
+                   also={"disk here"})
 
     # ---- getting there
 
     def test_case_05_petrel_is_missing(self):
         self.doctor(far="/nowhere/petrel", code=42)
-        self.names("petrel there", "cannot be run", "failed", f"petrel install {HOST}")
+        self.names("petrel there", "cannot be run", "failed",
+                   f"petrel install -F {CONFIG} {HOST}")
         self.assertIn("processor here", self.findings)
 
     def fake(self, line):
@@ -298,7 +314,8 @@ class Planted(Doctor):
             closed.bind(("127.0.0.1", 0))
             port = closed.getsockname()[1]
         self.doctor("-P", str(port), "-o", "ControlPath=none", host="127.0.0.1", code=255)
-        self.names("SSH", "ssh could not start a session", "failed", "ssh 127.0.0.1 true")
+        self.names("SSH", "ssh could not start a session", "failed",
+                   f"ssh -p {port} -F {CONFIG} -o ControlPath=none 127.0.0.1 true")
 
     def test_the_far_end_stops_talking(self):
         self.doctor(code=30, far=self.write("dies", mode=0o755, text=(

@@ -36,7 +36,9 @@ static struct session_figures figures(uint64_t rate_bps, uint16_t datagram)
 static void all_is_well(struct doctor_facts *facts)
 {
     memset(facts, 0, sizeof(*facts));
+    static const struct ssh_options plain;
     facts->host = "server";
+    facts->ssh = &plain;
     facts->first_port = 60000;
     facts->last_port = 60009;
     facts->has_far = true;
@@ -210,7 +212,10 @@ static void test_drops_at_a_receiver(void **state)
     struct doctor_facts facts;
     all_is_well(&facts);
     facts.to.sender.receiver_drops = 500;
-    expect(&facts, "receiving sockets", VERDICT_SLOW, "500 of 20000", "rmem_max");
+    expect(&facts, "receiving sockets", VERDICT_SLOW, "500 of 20000", "too busy to empty it");
+    facts.far.receive_buffer = 8u << 20; /* no fault by itself */
+    expect(&facts, "receiving sockets", VERDICT_SLOW, "500 of 20000",
+           "on server: sudo sysctl -w net.core.rmem_max");
 }
 
 static void test_slow_ssh_and_failed_sessions(void **state)
@@ -220,13 +225,70 @@ static void test_slow_ssh_and_failed_sessions(void **state)
     struct findings findings;
     all_is_well(&facts);
     facts.ssh_ns = 8 * NS_PER_S;
-    expect(&facts, "SSH", VERDICT_SLOW, "8.0 s", "ssh -v server true");
+    expect(&facts, "SSH", VERDICT_SLOW, "8.0 s", "ssh server true, with -v");
     facts.ssh_ns = NS_PER_S;
     error_set(&facts.to.error, ERROR_PEER_LOST, "the far end fell silent");
     expect(&facts, "rate to expect there", VERDICT_FAILED, "fell silent", "again");
     doctor_judge(&facts, &findings);
     assert_int_equal(findings_exit_code(&findings), EXIT_TIMEOUT);
     assert_int_equal(findings.expected_to_bps, 0);
+}
+
+/* What can be pasted reaches the host in the way that the user has named. */
+static void test_advice_keeps_the_options_for_ssh(void **state)
+{
+    (void)state;
+    struct doctor_facts facts;
+    const char *words[] = {"-F", "my config", "-J", "gate"};
+    struct ssh_options ssh = {.port = "2222", .passed = {words, 4}};
+    memset(&facts, 0, sizeof(facts));
+    facts.host = "server";
+    facts.ssh = &ssh;
+    facts.near = good_machine();
+    facts.chosen = -1;
+    error_set(&facts.start_error, ERROR_SSH, "refused");
+    expect(&facts, "SSH", VERDICT_FAILED, "refused",
+           "ssh -p 2222 -F 'my config' -J gate server true");
+    error_clear(&facts.start_error);
+    error_set(&facts.start_error, ERROR_NO_REMOTE, "there is no petrel");
+    expect(&facts, "petrel there", VERDICT_FAILED, "no petrel",
+           "petrel install -P 2222 -F 'my config' -J gate server");
+    error_clear(&facts.start_error);
+    error_set(&facts.start_error, ERROR_PEER, "it is odd");
+    expect(&facts, "petrel there", VERDICT_FAILED, "odd",
+           "ssh -p 2222 -F 'my config' -J gate server petrel version");
+}
+
+static void test_the_rate_with_the_disks_at_work(void **state)
+{
+    (void)state;
+    struct doctor_facts facts;
+    struct findings findings;
+    all_is_well(&facts);
+    facts.source.tried = facts.destination.tried = facts.with_disks.tried = true;
+    facts.source.speed.rate_bps = 3000000000;
+    facts.destination.speed.rate_bps = 900000000;
+    facts.with_disks.sender = facts.with_disks.receiver = figures(600000000, 1472);
+    doctor_judge(&facts, &findings);
+    assert_int_equal(findings.expected_to_bps, 600000000);
+    assert_string_equal(findings.limit_to, "the path");
+    facts.with_disks.sender.credit_ns = 2 * NS_PER_S;
+    facts.with_disks.receiver.cpu_seconds = 1.9;
+    facts.destination.speed.rate_bps = 2000000000;
+    doctor_judge(&facts, &findings);
+    assert_string_equal(findings.limit_to, "the processor there");
+    facts.destination.speed.rate_bps = 800000000;
+    doctor_judge(&facts, &findings);
+    assert_string_equal(findings.limit_to, "the disk there");
+    facts.with_disks.sender.credit_ns = 0;
+    facts.with_disks.sender.source_ns = 2 * NS_PER_S;
+    facts.source.speed.rate_bps = 800000000;
+    doctor_judge(&facts, &findings);
+    assert_string_equal(findings.limit_to, "the disk here");
+    /* A session that failed says nothing: what each can do alone does. */
+    error_set(&facts.with_disks.error, ERROR_IO, "it broke");
+    doctor_judge(&facts, &findings);
+    assert_int_equal(findings.expected_to_bps, 800000000);
 }
 
 int main(void)
@@ -239,6 +301,8 @@ int main(void)
         cmocka_unit_test(test_a_few_ports_by_chance),
         cmocka_unit_test(test_the_processor_is_the_limit),
         cmocka_unit_test(test_drops_at_a_receiver),
+        cmocka_unit_test(test_advice_keeps_the_options_for_ssh),
+        cmocka_unit_test(test_the_rate_with_the_disks_at_work),
         cmocka_unit_test(test_slow_ssh_and_failed_sessions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

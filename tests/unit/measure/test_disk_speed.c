@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,40 @@ static void test_a_file_to_come(void **state)
     assert_int_equal(error.kind, ERROR_NOT_FOUND);
 }
 
+static void test_what_is_no_disk(void **state)
+{
+    (void)state;
+    struct disk_speed speed;
+    struct error error = {0};
+    assert_false(disk_write_speed("/proc/sys", BRIEF_NS, &speed, &error));
+    assert_int_equal(error.kind, ERROR_PERMISSION);
+    assert_non_null(strstr(error.text, "/proc/sys is no place for files"));
+}
+
+static void test_where_a_session_reads(void **state)
+{
+    (void)state;
+    char path[600];
+    assert_int_equal(disk_source(folder), -1); /* holds no large file */
+    snprintf(path, sizeof(path), "%s/none", folder);
+    assert_int_equal(disk_source(path), -1);
+    snprintf(path, sizeof(path), "%s/small", folder);
+    int descriptor = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, "four", 4), 4);
+    close(descriptor);
+    descriptor = disk_source(path);
+    assert_true(descriptor >= 0);
+    char bytes[8];
+    assert_int_equal(read(descriptor, bytes, sizeof(bytes)), 4);
+    close(descriptor);
+    struct disk_speed speed;
+    struct error error = {0};
+    assert_true(disk_read_speed(path, BRIEF_NS, &speed, &error));
+    assert_int_equal(speed.bytes, 4);
+    unlink(path);
+}
+
 static void test_a_slow_disk(void **state)
 {
     (void)state;
@@ -70,6 +105,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_writing_and_reading_a_folder),
         cmocka_unit_test(test_a_file_to_come),
+        cmocka_unit_test(test_what_is_no_disk),
+        cmocka_unit_test(test_where_a_session_reads),
         cmocka_unit_test(test_a_slow_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
