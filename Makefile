@@ -6,7 +6,7 @@ export BUILD
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test crash sim sim-gates bench bench-scale mutants install uninstall set-prefix with-tests format clean
+.PHONY: all demo test crash sim sim-gates bench bench-files bench-scale mutants install uninstall set-prefix with-tests format clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -37,6 +37,11 @@ sim-gates: with-tests
 bench: all
 	@scripts/setup bench
 	@bench/cells $(ARGS)
+
+# Trees of small files beside rsync and tar over ssh; a hundred thousand, or ARGS="--files 1000000".
+bench-files: all
+	@scripts/setup bench
+	@bench/files --build $(BUILD) $(ARGS)
 
 # What each number of lanes carries from memory to memory on the processors there are.
 bench-scale: all
