@@ -39,6 +39,9 @@ void loop_adopt_thread(void);
 /* Returns when something was ready, at `deadline_ns` (TIME_NEVER: none) or soon after loop_wake.
  * With less than `spin_ns` to go it does not sleep but looks and returns. */
 void loop_wait(struct loop *loop, uint64_t deadline_ns, uint64_t now_ns, uint64_t spin_ns);
+/* Sleeps until `until_ns` whatever becomes ready or is woken meanwhile (the next wait then returns
+ * at once): for when looking a little later is cheaper than being told each time. */
+void loop_rest(struct loop *loop, uint64_t until_ns);
 /* From any thread or a signal handler; a system call only if the owner sleeps. A wake-up between
  * two waits makes the second return at once. */
 void loop_wake(struct loop *loop);

@@ -219,6 +219,15 @@ void loop_wait(struct loop *loop, uint64_t deadline_ns, uint64_t now_ns, uint64_
     call_always_ready(loop);
 }
 
+void loop_rest(struct loop *loop, uint64_t until_ns)
+{
+    if (atomic_load(&loop->state) != LOOP_RUNNING || has_always_ready(loop))
+        return;
+    struct timespec until = {.tv_sec = (time_t)(until_ns / NS_PER_S),
+                             .tv_nsec = (long)(until_ns % NS_PER_S)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
 void loop_wake(struct loop *loop)
 {
     if (atomic_exchange(&loop->state, LOOP_NOTIFIED) != LOOP_SLEEPING)

@@ -77,6 +77,7 @@ struct udp_message {
     uint8_t *bytes;       /* the batch's memory, until the next receive; may be overwritten */
     size_t size;
     size_t segment;
+    uint64_t waited_ns; /* in the socket, before the call that received it */
 };
 
 struct udp_batch {

@@ -6,13 +6,15 @@
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/units.h"
 #include "net/sockaddr.h"
 
 union receive_control {
     struct cmsghdr align;
     uint8_t bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint32_t)) +
-                  CMSG_SPACE(sizeof(struct in6_pktinfo))];
+                  CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct timespec))];
 };
 
 /* What came along with one message. */
@@ -20,6 +22,7 @@ struct receive_notes {
     size_t segment; /* 0: not coalesced */
     bool has_drops;
     uint32_t drops;
+    struct timespec arrived; /* by the wall clock; 0 when not known */
     struct address local;
 };
 
@@ -77,6 +80,8 @@ static void read_notes(struct receive_notes *notes, struct msghdr *header)
         } else if (level == SOL_SOCKET && type == SO_RXQ_OVFL) {
             memcpy(&notes->drops, CMSG_DATA(item), sizeof(notes->drops));
             notes->has_drops = true;
+        } else if (level == SOL_SOCKET && type == SO_TIMESTAMPNS) {
+            memcpy(&notes->arrived, CMSG_DATA(item), sizeof(notes->arrived));
         } else if ((level == IPPROTO_IP && type == IP_PKTINFO) ||
                    (level == IPPROTO_IPV6 && type == IPV6_PKTINFO)) {
             read_local(&notes->local, item);
@@ -96,8 +101,17 @@ static void count_drops(struct udp_socket *socket, const struct receive_notes *n
     socket->statistics.drops += fresh * (uint32_t)datagrams;
 }
 
+/* 0 when the clock was set meanwhile, or the system does not say. */
+static uint64_t waited_ns(const struct timespec *arrived, const struct timespec *now)
+{
+    int64_t waited = (int64_t)(now->tv_sec - arrived->tv_sec) * (int64_t)NS_PER_S +
+                     (now->tv_nsec - arrived->tv_nsec);
+    return arrived->tv_sec != 0 && waited > 0 && waited < (int64_t)NS_PER_S ? (uint64_t)waited : 0;
+}
+
 static bool take_message(struct udp_socket *socket, struct udp_message *message,
-                         struct mmsghdr *header, const struct sockaddr_storage *from)
+                         struct mmsghdr *header, const struct sockaddr_storage *from,
+                         const struct timespec *now)
 {
     struct receive_notes notes;
     read_notes(&notes, &header->msg_hdr);
@@ -105,6 +119,7 @@ static bool take_message(struct udp_socket *socket, struct udp_message *message,
     if (socket->faults.forget_from != 0 && socket->faults.messages >= socket->faults.forget_from)
         notes.segment = 0;
     message->size = header->msg_len;
+    message->waited_ns = waited_ns(&notes.arrived, now);
     message->segment =
         notes.segment != 0 && notes.segment < message->size ? notes.segment : message->size;
     size_t datagrams =
@@ -144,6 +159,8 @@ bool udp_receive(struct udp_socket *socket, struct udp_batch *batch)
         };
     }
     batch->count = 0;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     int received;
     unsigned noted = 0;
     while ((received = recvmmsg(socket->descriptor, headers, UDP_BATCH_MESSAGES, MSG_DONTWAIT,
@@ -160,7 +177,7 @@ bool udp_receive(struct udp_socket *socket, struct udp_batch *batch)
         uint8_t *bytes = batch->messages[i].bytes;
         batch->messages[i].bytes = message->bytes;
         message->bytes = bytes;
-        if (take_message(socket, message, &headers[i], &from[i]))
+        if (take_message(socket, message, &headers[i], &from[i], &now))
             batch->count++;
     }
     return received > 0;

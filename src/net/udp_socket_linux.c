@@ -73,6 +73,7 @@ static void set_options(struct udp_socket *socket)
     statistics->send_buffer = set_buffer(descriptor, SO_SNDBUFFORCE, SO_SNDBUF);
     statistics->receive_buffer = set_buffer(descriptor, SO_RCVBUFFORCE, SO_RCVBUF);
     switch_on(descriptor, SOL_SOCKET, SO_RXQ_OVFL);
+    switch_on(descriptor, SOL_SOCKET, SO_TIMESTAMPNS);
 
     /* We probe the path ourselves: never fragment, never obey a forged "too big". */
     int probe = IP_PMTUDISC_PROBE;

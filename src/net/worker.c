@@ -208,9 +208,16 @@ void worker_sleep(struct worker *worker, bool moved, uint64_t deadline_ns)
     else
         deadline_ns = wait_until(worker, moved, deadline_ns, now_ns);
     bool spinning = atomic_load_explicit(&worker->spinning, memory_order_relaxed);
+    uint64_t until_ns, began_ns = now_ns;
+    if (!spinning && deadline_ns > now_ns &&
+        worker_may_rest(worker, deadline_ns, now_ns, &until_ns)) {
+        loop_rest(worker->loop, until_ns);
+        now_ns = loop_now();
+        deadline_ns = now_ns;
+    }
     loop_wait(worker->loop, deadline_ns, now_ns, spinning ? SPIN_NS : 0);
-    if (deadline_ns > now_ns)
-        atomic_fetch_add_explicit(&worker->slept_ns, loop_now() - now_ns, memory_order_relaxed);
+    if (deadline_ns > began_ns)
+        atomic_fetch_add_explicit(&worker->slept_ns, loop_now() - began_ns, memory_order_relaxed);
 }
 
 void worker_set_spinning(struct worker *worker, bool spinning)

@@ -60,10 +60,19 @@ struct worker {
     atomic_bool spinning, stopping;
     _Atomic uint64_t slept_ns;
     unsigned backoff;
+    uint64_t received_ns;                            /* when sockets last held anything */
+    uint64_t count_bytes, count_datagrams, count_ns; /* what came since when */
+    uint64_t arriving_bps, datagram_gap_ns;          /* in the counting before; 0: not known */
     uint64_t heard;
     bool has_thread;
     pthread_t thread;
 };
+
+/* worker_rest.c */
+void worker_count_arrived(struct worker *worker, uint64_t now_ns);
+/* True when it is better to sleep on, until *until_ns, than to be told of what comes in. */
+bool worker_may_rest(struct worker *worker, uint64_t deadline_ns, uint64_t now_ns,
+                     uint64_t *until_ns);
 
 /* worker.c */
 void worker_take_arrivals(struct worker *worker);

@@ -48,6 +48,8 @@ static bool route_message(struct worker *worker, const struct udp_message *messa
         }
         size_t end = same_lane_end(message, at, id);
         struct worker_lane *slot = find_lane(worker, id);
+        if (slot != NULL)
+            lane_note_wait(slot->lane, message->waited_ns);
         if (slot != NULL &&
             lane_receive(slot->lane, &message->from, bytes, end - at, message->segment, now_ns)) {
             genuine = true;
@@ -139,6 +141,7 @@ static bool take_batch(struct worker *worker, uint64_t now_ns)
 
 static bool receive_on(struct worker *worker, struct worker_socket *socket, uint64_t now_ns)
 {
+    uint64_t late_ns = loop_now() - now_ns; /* time that the callers' clock does not know of */
     if (!udp_receive(socket->udp, worker->batch)) {
         socket->readable = false;
         return false;
@@ -147,6 +150,11 @@ static bool receive_on(struct worker *worker, struct worker_socket *socket, uint
     socket->readable = worker->batch->count == UDP_BATCH_MESSAGES;
     worker->batch_socket = socket;
     worker->batch_at = 0;
+    for (unsigned i = 0; i < worker->batch->count; i++) {
+        uint64_t *waited_ns = &worker->batch->messages[i].waited_ns;
+        *waited_ns -= *waited_ns < late_ns ? *waited_ns : late_ns;
+    }
+    worker_count_arrived(worker, now_ns);
     take_batch(worker, now_ns);
     return true;
 }

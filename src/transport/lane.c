@@ -117,6 +117,17 @@ uint64_t lane_unanswered_since(const struct lane *lane)
     return lane->probe_timeouts >= 2 ? lane->unanswered_ns : 0;
 }
 
+uint64_t lane_patience(const struct lane *lane)
+{
+    uint64_t rtt_ns = lane->rtt.measured ? lane->rtt.min_ns : 0;
+    if (lane->peer_rtt_ns != 0)
+        rtt_ns = lane->peer_rtt_ns;
+    uint64_t patience_ns = rtt_ns / 8;
+    if (!lane->joined)
+        return TIME_NEVER;
+    return patience_ns > NS_PER_MS ? NS_PER_MS : patience_ns;
+}
+
 bool lane_has_commands(const struct lane *lane)
 {
     return !ring_is_empty(lane->down);

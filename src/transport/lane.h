@@ -31,6 +31,9 @@ struct lane_train {
  * session_step between two large batches, so that blocks get their buffers early. */
 bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes, size_t size,
                   size_t segment, uint64_t now_ns);
+/* Before lane_receive, when it is known that what comes now lay in the socket for `waited_ns`: that
+ * is no part of the round trip. Only 2 ms of it count, a longer wait is a queue. */
+void lane_note_wait(struct lane *lane, uint64_t waited_ns);
 /* A stream lane takes bytes as they come, in any pieces; whole packets are opened in place, so
  * `bytes` is overwritten. False: the peer broke the framing. */
 bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_t now_ns,
@@ -55,6 +58,9 @@ bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
 void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
 /* Since when at least two probe timeouts have passed without an answer; 0: not so. */
 uint64_t lane_unanswered_since(const struct lane *lane);
+/* How long what arrives for this lane may lie unread without harm to the peer's measurements: a
+ * small part of the round trip. 0: not at all; TIME_NEVER: the lane is not in use. */
+uint64_t lane_patience(const struct lane *lane);
 /* For the simulator's invariants: bytes in flight and how many may be (0: no cap). */
 void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes);
 /* The rings to and from the session, for waking whoever waits at the other end. */

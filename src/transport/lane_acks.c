@@ -126,7 +126,8 @@ static void note_receiver_clock(struct lane *lane, uint64_t largest, uint64_t ti
 
 static void report_settled(struct lane *lane, const struct sent_packet *packet, bool acked)
 {
-    struct event_piece piece = {.flags = packet->flags, .length = packet->length};
+    struct event_piece piece = {.flags = packet->flags & (uint8_t)~SENT_LATE,
+                                .length = packet->length};
     if (packet->kind == SENT_DATA) {
         piece.kind = acked ? EVENT_ACKED : EVENT_LOST;
         piece.block = (uint32_t)(packet->place >> 20);
@@ -161,6 +162,13 @@ static void note_size_arrived(struct lane *lane, const struct sent_packet *packe
         lane_size_changed(lane);
 }
 
+static void note_place_in_train(struct lane *lane, const struct sent_packet *packet, bool lost)
+{
+    if (packet->kind == SENT_DATA)
+        train_length_settled(&lane->train_length, &lane->rtt, packet->flags & SENT_LATE, lost,
+                             lane->now_ns);
+}
+
 static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t number)
 {
     bool was_lost = packet->state == SENT_LOST;
@@ -174,6 +182,7 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
     report_settled(lane, packet, true);
     note_size_arrived(lane, packet, number);
     if (!was_lost) {
+        note_place_in_train(lane, packet, false);
         count_delivered(lane, packet);
         return;
     }
@@ -190,6 +199,7 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
 static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t number)
 {
     sent_log_settle(&lane->log, packet, SENT_LOST);
+    note_place_in_train(lane, packet, true);
     if (packet->kind == SENT_DATA) {
         lane->counters.packets_lost++;
         mtu_data_lost(&lane->mtu, packet->size, number, lane->now_ns);
@@ -323,10 +333,11 @@ static void take_rtt_sample(struct lane *lane, const struct ack_frame *ack)
     const struct sent_packet *packet = sent_log_find(&lane->log, ack->largest);
     if (packet == NULL || packet->state != SENT_IN_FLIGHT || packet->kind == SENT_PROBE)
         return;
-    uint64_t sample = lane->now_ns - packet->sent_ns;
+    uint64_t sample = lane->arrived_ns > packet->sent_ns ? lane->arrived_ns - packet->sent_ns : 0;
     uint64_t delay = (uint64_t)ack->delay_us * NS_PER_US;
     sample = sample > delay ? sample - delay : 1;
     rtt_sample(&lane->rtt, sample);
+    train_length_sample(&lane->train_length, &lane->rtt, sample);
     struct event_rtt event = {
         .kind = EVENT_RTT, .sample_ns = sample, .smoothed_ns = lane->rtt.smoothed_ns};
     lane_report(lane, &event, sizeof(event));

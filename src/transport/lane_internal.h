@@ -15,6 +15,7 @@
 #include "transport/receive_window.h"
 #include "transport/rtt.h"
 #include "transport/sent_log.h"
+#include "transport/train_length.h"
 
 #define LANE_SPANS 1024u    /* spans waiting in the lane; the session keeps it far below */
 #define LANE_INTERVALS 32u  /* measurement intervals that can be open at once */
@@ -81,6 +82,8 @@ struct lane {
     bool outbox_full;    /* a command waits for room in it */
     struct ring *outbox; /* control pieces and frames that wait to be sent; local */
     uint64_t now_ns;     /* of the call in progress */
+    uint64_t arrived_ns; /* when what the call in progress receives came to this host */
+    uint64_t waited_ns;  /* see lane_note_wait */
 
     /* The path. */
     struct lane_path path, candidate;
@@ -93,6 +96,7 @@ struct lane {
     struct sent_log log;
     struct pacer pacer;
     struct rtt rtt;
+    struct train_length train_length;
     struct mtu mtu;
     struct command_span spans[LANE_SPANS];
     unsigned span_head, span_count;

@@ -6,6 +6,7 @@
 #define ACK_AFTER_PACKETS 2000u
 #define STREAM_ACK_BYTES (256u * 1024u)
 #define STREAM_ACK_NS (50 * NS_PER_MS)
+#define WAIT_MOST_NS (2 * NS_PER_MS)
 #define EVENT_ROOM 512u /* what one packet can cause, besides its bytes */
 #define CONTROL_EVENTS_ROOM (2 * EVENT_ROOM)
 #define EVENT_PER_PACKET 64u
@@ -226,7 +227,7 @@ static void note_arrival(struct lane *lane, const struct packet_header *header, 
     lane->counters.bytes_received += size;
     lane->counters.last_heard_ns = lane->now_ns;
     if (header->number == lane->window.largest)
-        lane->largest_time_ns = lane->now_ns;
+        lane->largest_time_ns = lane->arrived_ns;
     join(lane);
 }
 
@@ -267,10 +268,17 @@ static bool receive_packet(struct lane *lane, const struct address *from, uint8_
     return true;
 }
 
+void lane_note_wait(struct lane *lane, uint64_t waited_ns)
+{
+    lane->waited_ns = waited_ns < WAIT_MOST_NS ? waited_ns : WAIT_MOST_NS;
+}
+
 bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes, size_t size,
                   size_t segment, uint64_t now_ns)
 {
     lane->now_ns = now_ns;
+    lane->arrived_ns = now_ns - lane->waited_ns;
+    lane->waited_ns = 0;
     lane_drain_commands(lane);
     if (segment == 0 || segment > size)
         segment = size;
@@ -334,7 +342,7 @@ static size_t complete_packet(struct lane *lane, const uint8_t *bytes, size_t si
 bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_t now_ns,
                          struct error *error)
 {
-    lane->now_ns = now_ns;
+    lane->now_ns = lane->arrived_ns = now_ns;
     lane_drain_commands(lane);
     while (size > 0) {
         size_t used = 0;

@@ -245,7 +245,7 @@ static void prefetch_next(const struct command_span *span, uint32_t offset, uint
 }
 
 /* The next packet of the head span; returns its size, 0 when it could not be made. */
-static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
+static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max, bool late)
 {
     const struct command_span *span = &lane->spans[lane->span_head];
     uint32_t left = span->length - lane->span_offset;
@@ -255,7 +255,7 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max)
     struct packet_plan plan = {.type = PACKET_DATA};
     plan.record = (struct sent_packet){.state = SENT_IN_FLIGHT,
                                        .kind = SENT_DATA,
-                                       .flags = span->flags,
+                                       .flags = span->flags | (late ? SENT_LATE : 0),
                                        .place = (uint64_t)span->block << 20 | offset,
                                        .length = (uint16_t)length,
                                        .interval = lane->tuning.interval};
@@ -299,7 +299,8 @@ static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
 {
     size_t datagram = lane_datagram_size(lane);
     size_t payload_max = datagram - PACKET_OVERHEAD - PACKET_PLACE_SIZE;
-    size_t budget = pacer_train_bytes(&lane->pacer, datagram);
+    size_t budget = pacer_train_bytes(
+        &lane->pacer, train_length_ns(&lane->train_length, &lane->rtt, lane->now_ns), datagram);
     size_t prefix = lane->kind == LANE_STREAM ? 2 : 0;
     if (budget > room)
         budget = room;
@@ -308,7 +309,8 @@ static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
             break;
         if (!sent_log_reserve(&lane->log))
             break;
-        size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max);
+        size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max,
+                                 train->size >= budget / 2);
         if (size == 0)
             break;
         if (prefix != 0) {

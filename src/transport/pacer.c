@@ -32,10 +32,16 @@ void pacer_sent(struct pacer *pacer, size_t bytes, uint64_t now_ns)
     pacer->gate_ns = gate + duration_of(pacer->rate_bps, bytes) * 4 / 5;
 }
 
-size_t pacer_train_bytes(const struct pacer *pacer, size_t packet_bytes)
+static uint64_t bytes_in(uint64_t rate_bps, uint64_t duration_ns)
+{
+    return rate_bps / 8000 * duration_ns / (NS_PER_S / 1000);
+}
+
+size_t pacer_train_bytes(const struct pacer *pacer, uint64_t train_ns, size_t packet_bytes)
 {
     size_t bytes = TRAIN_BYTES_MAX;
-    uint64_t by_whole = pacer->whole_bps / 16000, by_lane = pacer->rate_bps / 4000;
+    uint64_t by_whole = bytes_in(pacer->whole_bps, train_ns);
+    uint64_t by_lane = bytes_in(pacer->rate_bps, 4 * train_ns);
     uint64_t limit = by_whole < by_lane ? by_whole : by_lane;
     if (pacer->rate_bps != 0 && limit < bytes)
         bytes = (size_t)limit;

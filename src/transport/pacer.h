@@ -21,8 +21,9 @@ void pacer_set_rate(struct pacer *pacer, uint64_t rate_bps, uint64_t whole_bps);
 /* The earliest time at which a train may leave; 0: at once. */
 uint64_t pacer_ready(const struct pacer *pacer);
 void pacer_sent(struct pacer *pacer, size_t bytes, uint64_t now_ns);
-/* How many bytes the next train may hold: 0.5 ms of the rate of all lanes, so that many lanes need
- * no shorter trains than one, but at most 2 ms of this lane's; at least two packets. */
-size_t pacer_train_bytes(const struct pacer *pacer, size_t packet_bytes);
+/* How many bytes the next train may hold: `train_ns` of the rate of all lanes, so that many lanes
+ * need no shorter trains than one, but at most four times that of this lane's; at least two
+ * packets. */
+size_t pacer_train_bytes(const struct pacer *pacer, uint64_t train_ns, size_t packet_bytes);
 
 #endif

@@ -20,6 +20,8 @@ enum sent_kind {
     SENT_OTHER    /* frames that are state, repeated by whoever needs them */
 };
 
+#define SENT_LATE 0x80 /* in the second half of its train */
+
 struct sent_packet {
     uint64_t sent_ns;
     uint64_t place;
@@ -28,7 +30,7 @@ struct sent_packet {
     uint16_t size;     /* bytes of the datagram */
     uint8_t state;     /* enum sent_state; 0: never used */
     uint8_t kind;      /* enum sent_kind */
-    uint8_t flags;     /* enum span_flag of a data piece */
+    uint8_t flags;     /* enum span_flag of a data piece, and SENT_LATE */
 };
 _Static_assert(sizeof(struct sent_packet) == 32, "two records a cache line");
 

@@ -106,6 +106,21 @@ static void test_wake_before_the_wait_is_not_lost(void **state)
     loop_free(loop);
 }
 
+static void test_a_rest_ends_on_time_and_keeps_the_wake_up(void **state)
+{
+    (void)state;
+    struct loop *loop = loop_new(NULL);
+    uint64_t start_ns = loop_now();
+    loop_rest(loop, start_ns + 2 * NS_PER_MS);
+    assert_true(loop_now() >= start_ns + 2 * NS_PER_MS);
+    loop_wake(loop);
+    start_ns = loop_now();
+    loop_rest(loop, start_ns + 10 * NS_PER_S); /* there is work already */
+    loop_wait(loop, start_ns + 10 * NS_PER_S, start_ns, 0);
+    assert_true(loop_now() < start_ns + 5 * NS_PER_S);
+    loop_free(loop);
+}
+
 struct ping {
     struct loop *loops[2];
     atomic_uint ball; /* whose turn */
@@ -146,6 +161,7 @@ int main(void)
         cmocka_unit_test(test_sources_are_called_when_ready),
         cmocka_unit_test(test_regular_files_are_always_ready),
         cmocka_unit_test(test_deadlines_are_kept),
+        cmocka_unit_test(test_a_rest_ends_on_time_and_keeps_the_wake_up),
         cmocka_unit_test(test_wake_before_the_wait_is_not_lost),
         cmocka_unit_test(test_no_wake_up_is_lost_between_threads),
     };

@@ -19,6 +19,7 @@
 #include "transport/receive_window.h"
 #include "transport/rtt.h"
 #include "transport/sent_log.h"
+#include "transport/train_length.h"
 
 /* ---- block_map ---- */
 
@@ -213,6 +214,72 @@ static void test_frames_cut_anywhere(void **state)
 
 /* ---- rtt, pacer ---- */
 
+static void sample(struct train_length *length, struct rtt *rtt, unsigned times, uint64_t ms)
+{
+    for (unsigned i = 0; i < times; i++) {
+        rtt_sample(rtt, ms * NS_PER_MS);
+        train_length_sample(length, rtt, ms * NS_PER_MS);
+    }
+}
+
+static void test_trains_are_short_against_the_queue(void **state)
+{
+    (void)state;
+    struct train_length length = {0};
+    struct rtt rtt;
+    rtt_init(&rtt, 100 * NS_PER_MS);
+    assert_int_equal(train_length_ns(&length, &rtt, 0), TRAIN_SHORT_NS);
+    sample(&length, &rtt, 1, 100);
+    for (unsigned i = 0; i < 40; i++) /* two of three late: jitter */
+        sample(&length, &rtt, 1, i % 3 == 0 ? 101 : 130);
+    assert_int_equal(train_length_ns(&length, &rtt, 0), TRAIN_SHORT_NS);
+    sample(&length, &rtt, 10, 110);
+    assert_in_range(train_length_ns(&length, &rtt, 0), 1600 * NS_PER_US, 1667 * NS_PER_US);
+    sample(&length, &rtt, 10, 200);
+    assert_int_equal(train_length_ns(&length, &rtt, 0), 4 * NS_PER_MS);
+    sample(&length, &rtt, 20000, 100); /* 200 s without a queue */
+    assert_int_equal(train_length_ns(&length, &rtt, 0), TRAIN_SHORT_NS);
+
+    length = (struct train_length){0};
+    rtt_init(&rtt, 5 * NS_PER_MS);
+    sample(&length, &rtt, 1, 5);
+    sample(&length, &rtt, 10, 25);
+    assert_in_range(train_length_ns(&length, &rtt, 0), 875 * NS_PER_US, 25 * NS_PER_MS / 16);
+}
+
+/* A queue that jitter only pretended: trains are short again, and for longer each time. */
+static void test_trains_that_lose_their_ends_get_short(void **state)
+{
+    (void)state;
+    struct train_length length = {0};
+    struct rtt rtt;
+    uint64_t now_ns = NS_PER_S;
+    rtt_init(&rtt, 100 * NS_PER_MS);
+    sample(&length, &rtt, 1, 100);
+    sample(&length, &rtt, 5, 124);
+    for (unsigned i = 0; i < 1000; i++, now_ns += NS_PER_MS) /* lost at random: all the same */
+        train_length_settled(&length, &rtt, i % 2, i % 20 < 2, now_ns);
+    assert_int_equal(train_length_ns(&length, &rtt, now_ns), 4 * NS_PER_MS);
+    for (unsigned round = 0; round < 3; round++) {
+        sample(&length, &rtt, 5, 124);
+        for (unsigned i = 0; length.refuted == round; i++, now_ns += 2 * NS_PER_MS) {
+            assert_true(i < 1000);
+            train_length_settled(&length, &rtt, i % 2, i % 10 == 1, now_ns);
+        }
+        sample(&length, &rtt, 5, 124);
+        assert_int_equal(train_length_ns(&length, &rtt, now_ns), TRAIN_SHORT_NS);
+        assert_int_equal(train_length_ns(&length, &rtt, now_ns + (NS_PER_S << round)),
+                         4 * NS_PER_MS);
+        now_ns += NS_PER_S << round;
+    }
+    /* Where short ones fare alike they get shorter still, down to an eighth. */
+    length = (struct train_length){0};
+    for (unsigned i = 0; i < 5000; i++, now_ns += NS_PER_MS)
+        train_length_settled(&length, &rtt, i % 2, i % 10 == 1, now_ns);
+    assert_int_equal(train_length_ns(&length, &rtt, now_ns), TRAIN_SHORT_NS / 8);
+    assert_int_equal(train_length_ns(&length, &rtt, now_ns + 100 * NS_PER_S), TRAIN_SHORT_NS);
+}
+
 static void test_rtt(void **state)
 {
     (void)state;
@@ -238,7 +305,7 @@ static void test_pacer_keeps_its_rate(void **state)
     pacer_set_rate(&pacer, 100000000, 100000000);
     while (now_ns < 2 * NS_PER_S) {
         if (pacer_ready(&pacer) <= now_ns) {
-            size_t train = pacer_train_bytes(&pacer, 1400);
+            size_t train = pacer_train_bytes(&pacer, TRAIN_SHORT_NS, 1400);
             assert_true(train >= 2800 && train <= 6250);
             pacer_sent(&pacer, train, now_ns);
             sent += train;
@@ -257,7 +324,7 @@ static void test_pacer_forgets_a_long_delay(void **state)
     uint64_t now_ns = 2 * NS_PER_S, until = now_ns + 100 * NS_PER_MS, sent = 0;
     for (; now_ns < until; now_ns += 50 * NS_PER_US) {
         while (pacer_ready(&pacer) <= now_ns) {
-            size_t train = pacer_train_bytes(&pacer, 1400);
+            size_t train = pacer_train_bytes(&pacer, TRAIN_SHORT_NS, 1400);
             pacer_sent(&pacer, train, now_ns);
             sent += train;
         }
@@ -274,11 +341,11 @@ static void test_trains_are_measured_by_all_lanes(void **state)
     (void)state;
     struct pacer pacer = {0};
     pacer_set_rate(&pacer, 100000000, 200000000); /* one of two: 0.5 ms of both */
-    assert_int_equal(pacer_train_bytes(&pacer, 1000), 12000);
+    assert_int_equal(pacer_train_bytes(&pacer, TRAIN_SHORT_NS, 1000), 12000);
     pacer_set_rate(&pacer, 100000000, 1600000000); /* one of sixteen: 2 ms of its own */
-    assert_int_equal(pacer_train_bytes(&pacer, 1000), 25000);
+    assert_int_equal(pacer_train_bytes(&pacer, TRAIN_SHORT_NS, 1000), 25000);
     pacer_set_rate(&pacer, 1000000, 2000000);
-    assert_int_equal(pacer_train_bytes(&pacer, 1000), 2000);
+    assert_int_equal(pacer_train_bytes(&pacer, TRAIN_SHORT_NS, 1000), 2000);
 }
 
 /* ---- mtu ---- */
@@ -414,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_packet_header),
         cmocka_unit_test(test_frames_cut_anywhere),
         cmocka_unit_test(test_rtt),
+        cmocka_unit_test(test_trains_are_short_against_the_queue),
+        cmocka_unit_test(test_trains_that_lose_their_ends_get_short),
         cmocka_unit_test(test_pacer_keeps_its_rate),
         cmocka_unit_test(test_pacer_forgets_a_long_delay),
         cmocka_unit_test(test_trains_are_measured_by_all_lanes),
