@@ -3,18 +3,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
-#include "cli/file_job.h"
+#include "cli/file_job_json.h"
 #include "cli/interrupt.h"
 #include "cli/operand.h"
 #include "cli/ssh_option_rows.h"
 
 struct file_options {
     struct ssh_options ssh;
-    bool dry_run, hash_only, follow_links, content_only, quiet, help;
+    bool dry_run, hash_only, follow_links, content_only, json, quiet, help;
 };
 
 _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
@@ -25,6 +26,7 @@ _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has 
                       OPTION_TEXT, FIELD(ssh.remote_petrel),                                       \
                       "COMMAND",   "how to run petrel over there",                                 \
                       NULL},                                                                       \
+        {0, "json", OPTION_FLAG, FIELD(json), NULL, "events as JSON, one a line", NULL},           \
         {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},                      \
         {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},                  \
     {                                                                                              \
@@ -47,6 +49,13 @@ static const struct option verify_table[] = {
     {0, "content", OPTION_FLAG, FIELD(content_only), NULL, "permissions and times may differ",
      NULL},
     COMMON_ROWS,
+};
+
+/* What a host's settings may say. */
+static const struct option lent_table[] = {
+    SSH_OPTION_ROWS,
+    {0, "remote-petrel", OPTION_TEXT, FIELD(ssh.remote_petrel), NULL, NULL, NULL},
+    {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };
 
 const struct option *clean_options_table(void)
@@ -73,37 +82,48 @@ struct command_line {
     struct file_job job;
     char *host; /* NULL: here */
     FILE *manifest;
+    bool is_terminal; /* standard output */
 };
 
 /* ---- what it prints ---- */
 
-static bool print_out(void *context, const char *bytes, size_t size)
+/* On a terminal, names must not be able to move its cursor: control bytes, also those of two bytes
+ * in UTF-8, are shown as question marks. */
+static bool print_plainly(const char *bytes, size_t size)
 {
-    (void)context;
-    return fwrite(bytes, 1, size, stdout) == size;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char byte = (unsigned char)bytes[i];
+        bool long_form =
+            byte == 0xc2 && i + 1 < size && ((unsigned char)bytes[i + 1] & 0xe0) == 0x80;
+        bool control = (byte < 0x20 && byte != '\n') || byte == 0x7f || long_form;
+        if (putchar(control ? '?' : byte) == EOF)
+            return false;
+        i += long_form;
+    }
+    return true;
 }
 
-static void print_remark(void *context, const char *line)
+static bool print_out(void *context, const char *bytes, size_t size)
 {
     const struct command_line *command = context;
-    if (!command->options.quiet)
+    return command->is_terminal ? print_plainly(bytes, size)
+                                : fwrite(bytes, 1, size, stdout) == size;
+}
+
+static void print_remark(void *context, const char *line, bool is_error)
+{
+    const struct command_line *command = context;
+    if (is_error || !command->options.quiet)
         fprintf(stderr, "petrel: %s\n", line);
 }
 
-static int run(struct command_line *command)
+static int run(struct command_line *command, const struct file_job_output *output)
 {
-    struct file_job_output output = {
-        .out = print_out, .remark = print_remark, .context = command, .stop = interrupt_watch()};
-    command->options.ssh.stop = output.stop;
-    int code = command->host == NULL
-                   ? file_job_run(&command->job, command->manifest, false, &output)
-                   : file_job_send(&command->job, command->manifest, &command->options.ssh,
-                                   command->host, &output);
-    if (fflush(stdout) != 0 && code == EXIT_OK) {
-        fprintf(stderr, "petrel: cannot write to standard output: %s\n", strerror(errno));
-        code = EXIT_FILE_IO;
-    }
-    return code;
+    command->options.ssh.stop = output->stop;
+    if (command->host == NULL)
+        return file_job_run(&command->job, command->manifest, false, output);
+    return file_job_send(&command->job, command->manifest, &command->options.ssh, command->host,
+                         output);
 }
 
 /* ---- what is asked ---- */
@@ -143,19 +163,26 @@ static bool take_path(struct command_line *command, const char *word, struct err
 }
 
 /* When it is known where the paths are. */
-static bool settle(struct command_line *command, const struct option *table, struct error *error)
+static bool settle(struct command_line *command, struct error *error)
 {
     struct ssh_options *ssh = &command->options.ssh;
-    return (command->host == NULL || copy_options_lend(&command->settings, table, ssh,
+    return (command->host == NULL || copy_options_lend(&command->settings, lent_table, ssh,
                                                        command->host, &command->uses, error)) &&
            ssh_options_finish(ssh, error);
 }
 
 static int finish(struct command_line *command, bool good, const struct error *error)
 {
-    int code = good ? run(command) : exit_code_of(error->kind);
+    struct file_job_output output = {
+        .out = print_out, .remark = print_remark, .context = command, .stop = interrupt_watch()};
+    command->is_terminal = isatty(STDOUT_FILENO) != 0;
     if (!good)
-        fprintf(stderr, "petrel: %s\n", error->text);
+        print_remark(command, error->text, true);
+    int code = good ? run(command, &output) : job_json_failed(&command->job, &output, error);
+    if (fflush(stdout) != 0 && code == EXIT_OK) {
+        fprintf(stderr, "petrel: cannot write to standard output: %s\n", strerror(errno));
+        code = EXIT_FILE_IO;
+    }
     if (command->manifest != NULL && command->manifest != stdin)
         fclose(command->manifest);
     file_job_release(&command->job);
@@ -184,6 +211,7 @@ static void take_flags(struct command_line *command, enum file_job_kind kind)
     command->job.hash_only = command->options.hash_only;
     command->job.follow_links = command->options.follow_links;
     command->job.content_only = command->options.content_only;
+    command->job.json = command->options.json;
 }
 
 int command_clean(int argc, char **argv)
@@ -196,8 +224,7 @@ int command_clean(int argc, char **argv)
     if (good && command.count != 1)
         good = error_set(&error, ERROR_USAGE,
                          "petrel clean needs one directory: petrel clean [[user@]host:]DIR");
-    good = good && take_path(&command, command.words[0], &error) &&
-           settle(&command, clean_table, &error);
+    good = good && take_path(&command, command.words[0], &error) && settle(&command, &error);
     take_flags(&command, FILE_JOB_CLEAN);
     return finish(&command, good, &error);
 }
@@ -215,7 +242,7 @@ int command_manifest(int argc, char **argv)
                          "petrel manifest needs a path: petrel manifest [[user@]host:]PATH...");
     for (size_t i = 0; i < command.count && good; i++)
         good = take_path(&command, command.words[i], &error);
-    good = good && settle(&command, manifest_table, &error);
+    good = good && settle(&command, &error);
     take_flags(&command, FILE_JOB_MANIFEST);
     return finish(&command, good, &error);
 }
@@ -250,7 +277,7 @@ int command_verify(int argc, char **argv)
                          "petrel verify needs a manifest and perhaps a directory: petrel verify "
                          "MANIFEST [[[user@]host:]DIR]");
     good = good && take_path(&command, command.count == 2 ? command.words[1] : ".", &error) &&
-           settle(&command, verify_table, &error);
+           settle(&command, &error);
     if (good)
         command.manifest = open_manifest(command.words[0], &error);
     take_flags(&command, FILE_JOB_VERIFY);

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cli/exit_code.h"
+#include "cli/file_job_json.h"
 #include "tree/display.h"
 #include "tree/manifest.h"
 #include "tree/operand.h"
@@ -20,7 +21,10 @@ struct run {
     const struct file_job *job;
     const struct file_job_output *output;
     uint64_t found, bytes, problems, in_use;
-    bool gone; /* nobody takes the output */
+    bool gone;                     /* nobody takes the output */
+    struct manifest_reader reader; /* manifest --json */
+    const char *hash;
+    const struct verify_counts *counts;
 };
 
 static void out(struct run *run, const char *text)
@@ -30,13 +34,20 @@ static void out(struct run *run, const char *text)
 
 static void remark(const struct run *run, const char *text)
 {
-    run->output->remark(run->output->context, text);
+    run->output->remark(run->output->context, text, false);
 }
 
-static int fail(const struct run *run, const struct error *error)
+static void complain(const struct run *run, const char *text)
+{
+    run->output->remark(run->output->context, text, true);
+}
+
+static int fail(struct run *run, const struct error *error)
 {
     char text[sizeof(error->text)];
-    remark(run, display_name(text, sizeof(text), error->text));
+    if (run->job->json)
+        run->gone = !job_json_error(run->output, error) || run->gone;
+    complain(run, display_name(text, sizeof(text), error->text));
     return exit_code_of(error->kind);
 }
 
@@ -44,8 +55,10 @@ static void say_problem(struct run *run, const char *path, const struct error *e
 {
     char shown[SHOWN], text[SHOWN + sizeof(error->text) + 4];
     run->problems++;
+    if (run->job->json)
+        run->gone = !job_json_problem(run->output, path, error) || run->gone;
     snprintf(text, sizeof(text), "%s: %s", display_name(shown, sizeof(shown), path), error->text);
-    remark(run, text);
+    complain(run, text);
 }
 
 /* ---- clean ---- */
@@ -62,6 +75,10 @@ static void on_stale(void *context, const struct stale *stale)
     run->found += left;
     run->bytes += left ? stale->bytes : 0;
     run->in_use += !left;
+    if (run->job->json) {
+        run->gone = !job_json_stale(run->output, stale, run->job->dry_run) || run->gone;
+        return;
+    }
     snprintf(text, sizeof(text), "%s %s (%s, written %s ago)\n",
              !left               ? "in use:"
              : run->job->dry_run ? "stale:"
@@ -92,9 +109,25 @@ static int run_clean(struct run *run, const char *path)
 
 /* ---- manifest ---- */
 
+/* The text comes in whole lines. */
+static bool entries_of(struct run *run, const char *bytes, size_t size)
+{
+    struct error error = {0};
+    for (size_t at = 0; at < size;) {
+        const char *end = memchr(bytes + at, '\n', size - at);
+        size_t length = end != NULL ? (size_t)(end - bytes) - at : size - at;
+        if (manifest_read(&run->reader, bytes + at, length, &error) == MANIFEST_ENTRY)
+            run->gone = !job_json_entry(run->output, &run->reader.entry) || run->gone;
+        at += length + 1;
+    }
+    return !run->gone;
+}
+
 static bool on_text(void *context, const char *bytes, size_t size)
 {
     struct run *run = context;
+    if (run->job->json && !run->job->hash_only)
+        return entries_of(run, bytes, size);
     if (!run->job->hash_only && !run->output->out(run->output->context, bytes, size))
         run->gone = true;
     return !run->gone;
@@ -126,7 +159,8 @@ static int run_manifest(struct run *run, bool far)
     struct operands operands = {0};
     struct error error = {0};
     uint8_t hash[32];
-    char digits[72], text[160];
+    static char digits[72];
+    char text[160];
     uint64_t problems = 0;
     if (!find_operands(run->job, far, &operands, &error))
         return fail(run, &error);
@@ -146,9 +180,10 @@ static int run_manifest(struct run *run, bool far)
         return fail(run, &error);
     for (unsigned i = 0; i < sizeof(hash); i++)
         snprintf(digits + 2 * i, 3, "%02x", hash[i]);
-    if (run->job->hash_only) {
-        strcat(digits, "\n");
-        out(run, digits);
+    run->hash = digits;
+    if (run->job->hash_only && !run->job->json) {
+        snprintf(text, sizeof(text), "%s\n", digits);
+        out(run, text);
     } else {
         snprintf(text, sizeof(text), "the manifest's hash is %s", digits);
         remark(run, text);
@@ -161,18 +196,23 @@ static int run_manifest(struct run *run, bool far)
 static void on_difference(void *context, enum difference difference, const char *path,
                           const char *text)
 {
+    struct run *run = context;
     char shown[SHOWN], other[SHOWN], line[2 * SHOWN + 64];
     bool more = text[0] != '\0';
+    if (run->job->json) {
+        run->gone = !job_json_difference(run->output, difference, path, text) || run->gone;
+        return;
+    }
     snprintf(line, sizeof(line), "%s: %s%s%s%s\n", difference_name(difference),
              display_name(shown, sizeof(shown), path), more ? " (" : "",
              display_name(other, sizeof(other), text), more ? ")" : "");
-    out(context, line);
+    out(run, line);
 }
 
 static int run_verify(struct run *run, FILE *manifest, const char *directory)
 {
     struct error error = {0};
-    struct verify_counts counts;
+    static struct verify_counts counts;
     char size[24], text[200];
     struct verify verify = {.manifest = manifest,
                             .directory = directory,
@@ -180,6 +220,7 @@ static int run_verify(struct run *run, FILE *manifest, const char *directory)
                             .stop = run->output->stop,
                             .differs = on_difference,
                             .context = run};
+    run->counts = &counts;
     if (!verify_run(&verify, &counts, &error))
         return fail(run, &error);
     if (counts.differences == 0)
@@ -213,20 +254,42 @@ FILE *file_job_keep(FILE *from, struct error *error)
     return NULL;
 }
 
-int file_job_run(const struct file_job *job, FILE *manifest, bool far,
-                 const struct file_job_output *output)
+static int run_job(struct run *run, FILE *manifest, bool far)
 {
-    struct run run = {.job = job, .output = output};
+    const struct file_job *job = run->job;
     struct error error = {0};
     if (job->kind == FILE_JOB_MANIFEST)
-        return run_manifest(&run, far);
+        return run_manifest(run, far);
     char *path = far ? path_from_home(job->paths[0], &error) : strdup(job->paths[0]);
     if (path == NULL) {
         error_set(&error, ERROR_MEMORY, "no memory for the path");
-        return fail(&run, &error);
+        return fail(run, &error);
     }
-    int code =
-        job->kind == FILE_JOB_CLEAN ? run_clean(&run, path) : run_verify(&run, manifest, path);
+    int code = job->kind == FILE_JOB_CLEAN ? run_clean(run, path) : run_verify(run, manifest, path);
     free(path);
-    return run.gone && code == EXIT_OK ? EXIT_FILE_IO : code;
+    return code;
+}
+
+int file_job_run(const struct file_job *job, FILE *manifest, bool far,
+                 const struct file_job_output *output)
+{
+    struct run *run = calloc(1, sizeof(*run));
+    if (run == NULL)
+        return EXIT_MEMORY;
+    run->job = job;
+    run->output = output;
+    int code = run_job(run, manifest, far);
+    struct job_summary summary = {.kind = job->kind,
+                                  .exit_code = code,
+                                  .problems = run->problems,
+                                  .hash = run->hash,
+                                  .counts = run->counts,
+                                  .stale = run->found,
+                                  .stale_bytes = run->bytes,
+                                  .in_use = run->in_use};
+    if (job->json)
+        run->gone = !job_json_summary(output, &summary) || run->gone;
+    bool gone = run->gone;
+    free(run);
+    return gone && code == EXIT_OK ? EXIT_FILE_IO : code;
 }

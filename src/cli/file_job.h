@@ -15,6 +15,7 @@
 enum file_job_kind { FILE_JOB_CLEAN, FILE_JOB_MANIFEST, FILE_JOB_VERIFY, FILE_JOB_COUNT };
 
 #define FILE_JOB_PATHS_MAX 4096u
+#define FILE_JOB_PATH_MAX 4096u /* bytes of each */
 #define FILE_JOB_LINE_MAX (1u << 20)
 
 struct file_job {
@@ -23,6 +24,7 @@ struct file_job {
     bool hash_only;    /* manifest: its hash instead of its text */
     bool follow_links; /* manifest */
     bool content_only; /* verify: modes and times may differ */
+    bool json;         /* events instead of text */
     char **paths;      /* clean and verify: one */
     size_t path_count;
 };
@@ -30,7 +32,8 @@ struct file_job {
 struct file_job_output {
     /* False: nobody takes it any more. */
     bool (*out)(void *context, const char *bytes, size_t size);
-    void (*remark)(void *context, const char *line);
+    /* For people; `is_error` when something went wrong. */
+    void (*remark)(void *context, const char *line, bool is_error);
     void *context;
     const volatile int *stop;
 };

@@ -1,6 +1,7 @@
 /* A job's way to a host and back. The job is one line; a manifest follows it, up to the end of the
  * stream. What comes back are frames: a letter, a blank, a length in decimal, a newline, and as
- * many bytes: "o" standard output, "e" a line for people, "x" the exit code, which is the last. */
+ * many bytes: "o" standard output, "i" a line for people, "e" one about an error, "x" the exit
+ * code, which is the last. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 #include "base/units.h"
 #include "cli/exit_code.h"
-#include "cli/file_job.h"
+#include "cli/file_job_json.h"
 #include "cli/interrupt.h"
 #include "transport/limits.h"
 #include "tree/display.h"
@@ -50,10 +51,11 @@ static bool far_out(void *context, const char *bytes, size_t size)
     return true;
 }
 
-static void far_remark(void *context, const char *line)
+static void far_remark(void *context, const char *line, bool is_error)
 {
     (void)context;
-    put_frame('e', line, strlen(line)); /* a client that is gone shows in what follows */
+    put_frame(is_error ? 'e' : 'i', line,
+              strlen(line)); /* a client that is gone shows in what follows */
 }
 
 static bool take_job(struct file_job *job, struct error *error)
@@ -80,7 +82,7 @@ int file_job_serve(void)
     if (error.kind == ERROR_NONE)
         code = file_job_run(&job, manifest, true, &output);
     else
-        far_remark(NULL, error.text);
+        far_remark(NULL, error.text, true);
     if (taken)
         file_job_release(&job);
     if (manifest != NULL)
@@ -122,9 +124,9 @@ static int take_frame(FILE *stream, const char *host, const struct file_job_outp
     bytes[size] = '\0';
     if (kind == 'o')
         return output->out(output->context, bytes, size) ? 1 : -1;
-    if (kind == 'e') {
+    if (kind == 'e' || kind == 'i') {
         snprintf(line, sizeof(line), "%.256s: %s", host, display_name(shown, sizeof(shown), bytes));
-        output->remark(output->context, line);
+        output->remark(output->context, line, kind == 'e');
         return 1;
     }
     *code = atoi(bytes);
@@ -172,6 +174,6 @@ int file_job_send(const struct file_job *job, FILE *manifest, const struct ssh_o
     ssh_close(&channel, END_NS);
     if (good)
         return code;
-    output->remark(output->context, error.text);
-    return exit_code_of(error.kind);
+    output->remark(output->context, error.text, true);
+    return job_json_failed(job, output, &error);
 }

@@ -48,9 +48,9 @@ size_t file_job_write(const struct file_job *job, char *line, size_t capacity)
     for (size_t i = 0; i < job->path_count; i++)
         json_array_append_new(paths, hex_of(job->paths[i]));
     json_t *object =
-        json_pack("{s:s, s:b, s:b, s:b, s:b, s:o}", "do", kinds[job->kind], "dry_run", job->dry_run,
-                  "hash_only", job->hash_only, "follow_links", job->follow_links, "content_only",
-                  job->content_only, "paths", paths);
+        json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:o}", "do", kinds[job->kind], "dry_run",
+                  job->dry_run, "hash_only", job->hash_only, "follow_links", job->follow_links,
+                  "content_only", job->content_only, "json", job->json, "paths", paths);
     if (object == NULL)
         return 0;
     size_t size = json_dumpb(object, line, capacity, JSON_COMPACT);
@@ -70,7 +70,7 @@ static int digit_of(char byte)
 
 static bool read_path(struct file_job *job, const json_t *value)
 {
-    char path[4097];
+    char path[FILE_JOB_PATH_MAX + 1];
     const char *text = json_string_value(value);
     size_t size = text != NULL ? strlen(text) : 0;
     if (text == NULL || size % 2 != 0 || size / 2 >= sizeof(path))
@@ -98,6 +98,7 @@ static bool read_fields(struct file_job *job, const json_t *object)
     job->hash_only = json_is_true(json_object_get(object, "hash_only"));
     job->follow_links = json_is_true(json_object_get(object, "follow_links"));
     job->content_only = json_is_true(json_object_get(object, "content_only"));
+    job->json = json_is_true(json_object_get(object, "json"));
     size_t count = json_array_size(paths);
     if (job->kind == FILE_JOB_COUNT || count == 0 || count > FILE_JOB_PATHS_MAX ||
         (job->kind != FILE_JOB_MANIFEST && count != 1))

@@ -12,7 +12,7 @@
 
 /* ---- writing ---- */
 
-static json_t *text_value(const char *text)
+json_t *json_text(const char *text)
 {
     json_t *value = json_string(text);
     if (value != NULL)
@@ -49,7 +49,7 @@ static json_t *field_value(const struct field *field, const void *at)
     case FIELD_REAL:
         return json_real(isfinite(*(const double *)at) ? *(const double *)at : 0);
     case FIELD_TEXT:
-        return text_value(at);
+        return json_text(at);
     case FIELD_HEX:
         return hex_value(at, field->size);
     case FIELD_PORTS:

@@ -46,6 +46,8 @@ struct field {
         NULL, FIELD_BOOL, 0, 0, 0                                                                  \
     }
 
+/* A string; what is no UTF-8 is escaped as for people. */
+json_t *json_text(const char *text);
 /* Adds the fields of `from` to an object. Texts that are no UTF-8 are escaped as for people. */
 void fields_write(json_t *object, const struct field *table, const void *from);
 /* False with ERROR_PROTOCOL, `into` undefined. */

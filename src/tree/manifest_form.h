@@ -1,5 +1,5 @@
 /* The text of a manifest: what a tree holds, in one canonical form, so that the hash of the text
- * stands for the tree (petrel-manifest(5) in petrel(1), "MANIFESTS").
+ * stands for the tree (docs/man/petrel-manifest.1).
  *
  * Pure. The first line is MANIFEST_FIRST_LINE. Then come the entries, ascending by the bytes of
  * their paths, each of one or two lines that end in a newline:

@@ -3,6 +3,7 @@
 
     manifest_test.py PETREL PETREL_LAB [TEST...]
 """
+import json
 import os
 import re
 import signal
@@ -11,19 +12,25 @@ import subprocess
 import hosts
 from hosts import CONFIG, HOST, MIB, PETREL
 
-OK, INTERRUPTED, PARTIAL, VERIFY, NOT_FOUND, USAGE = 0, 20, 23, 41, 47, 1
+OK, INTERRUPTED, PARTIAL, VERIFY, NOT_FOUND, USAGE, PEER_LOST = 0, 20, 23, 41, 47, 1, 30
 
 
 class Case(hosts.Case):
-    def tool(self, *words, code=0, **keywords):
+    def tool(self, *words, code=0, far_petrel=PETREL, **keywords):
         """A command that is no copy, with ssh's options where a host is named."""
         remote = any(word.startswith(f"{HOST}:") for word in words)
-        options = ["-F", CONFIG, "--remote-petrel", PETREL] if remote else []
+        options = ["-F", CONFIG, "--remote-petrel", far_petrel] if remote else []
         done = subprocess.run([PETREL, words[0], *options, *words[1:]], text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
                               **keywords)
         self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
         return done
+
+    def events(self, *words, **keywords):
+        events = [json.loads(line) for line in self.tool(*words, **keywords).stdout.splitlines()]
+        self.assertEqual({event["schema"] for event in events}, {1})
+        self.assertEqual([event["event"] for event in events].index("summary"), len(events) - 1)
+        return events
 
     def make_tree(self, root):
         self.write(f"{root}/one", 10)
@@ -57,6 +64,32 @@ class Manifest(Case):
         done = subprocess.run(["b3sum", "--check"], input="\n".join(lines) + "\n", text=True,
                               cwd=self.path("near"), stdout=subprocess.PIPE)
         self.assertEqual((done.returncode, done.stdout.count(": OK")), (0, 4), done.stdout)
+
+    def test_events(self):
+        self.make_tree("near/tree")
+        self.copy(self.path("near/tree"), self.remote("far"))
+        near = self.events("manifest", "--json", self.path("near/tree"))
+        self.assertEqual(near, self.events("manifest", "--json", self.remote("far/tree")))
+        self.assertEqual([entry["path"] for entry in near[:-1]],
+                         ["tree", "tree/a b", "tree/empty", "tree/link", "tree/one", "tree/sub",
+                          "tree/sub/large", "tree/sub/new\nline"])
+        self.assertEqual((near[3]["type"], near[3]["target"]), ("link", "sub/large"))
+        self.assertEqual((near[6]["type"], near[6]["size"]), ("file", 3 * MIB + 1))
+        digest = self.tool("manifest", "--hash", self.path("near/tree")).stdout.strip()
+        self.assertEqual(near[-1]["blake3"], digest)
+        lost = self.events("manifest", "--json", self.remote("far/none"), code=NOT_FOUND)
+        self.assertEqual((lost[-2]["kind"], lost[-1]["exit_code"]), ("not-found", NOT_FOUND))
+
+    def test_a_host_that_says_something_else(self):
+        """No answer of a host makes us wait, or print what moves the cursor."""
+        for said, code in (("", PEER_LOST), ("o 3\\nabc", PEER_LOST), ("o 70000\\n", PEER_LOST),
+                           ("o -1\\n", PEER_LOST), ("q 1\\nx", PEER_LOST),
+                           ("x 3\\n999", PEER_LOST), ("x 1\\n0", OK)):
+            with self.subTest(said):
+                answer = "PETREL-REMOTE version=9 protocol=1-1 port=0 address=none job=files ways=udp"
+                script = self.write("fake", mode=0o755, text=f"#!/bin/sh\nread -r line\n"
+                                    f"printf '{answer}\\n{said}'\n")
+                self.tool("manifest", self.remote("far"), code=code, far_petrel=script)
 
     def test_bad_input(self):
         self.tool("manifest", self.path("near/none"), code=NOT_FOUND)
@@ -104,6 +137,11 @@ class Verify(Case):
                      "mode: tree/a b (0600)", "target: tree/link (one)"):
             self.assertIn(line + "\n", done.stdout)
         self.assertIn("differences", done.stderr)
+        events = self.events("verify", "--json", self.manifest, self.remote("far"), code=VERIFY)
+        self.assertIn({"event": "difference", "schema": 1, "kind": "target", "path": "tree/link",
+                       "text": "one"}, events)
+        self.assertEqual((events[-1]["differences"], events[-1]["exit_code"]),
+                         (len(events) - 1, VERIFY))
         done = self.tool("verify", "--content", self.manifest, self.remote("far"), code=VERIFY)
         self.assertNotIn("mode:", done.stdout)
 
@@ -126,6 +164,8 @@ class Clean(Case):
         listed = self.tool("clean", "-n", self.remote("far"))
         self.assertIn("stale: d/.petrel-", listed.stdout)
         self.assertEqual(len(os.listdir(self.path("far/d"))), 2)
+        events = self.events("clean", "-n", "--json", self.remote("far"))
+        self.assertEqual([event.get("state") for event in events], ["left", None])
         done = self.tool("clean", self.remote("far"))
         self.assertIn("removed: d/.petrel-", done.stdout)
         self.assertEqual(os.listdir(self.path("far/d")), [])
