@@ -49,6 +49,8 @@ void copy_manifest_free(struct copy_manifest *manifest)
 
 void copy_manifest_event(struct copy_manifest *manifest, const struct transfer_event *event)
 {
+    if (event->kind == TRANSFER_FILE_FAILED)
+        manifest_leave_out(manifest->known, event->path, &manifest->error);
     if (event->kind != TRANSFER_FILE_DONE && event->kind != TRANSFER_FILE_SKIPPED)
         return;
     if (manifest->count++ == 0)
@@ -162,6 +164,7 @@ static bool build(const struct copy_manifest *manifest, const struct places *pla
                                    .count = places->count,
                                    .follow_links = (request->flags & TRANSFER_FOLLOW_LINKS) != 0,
                                    .filter = &request->filter,
+                                   .hard_links = (request->flags & TRANSFER_HARD_LINKS) != 0,
                                    .known = manifest->known,
                                    .text = put_text,
                                    .problem = tell_problem,

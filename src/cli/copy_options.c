@@ -356,7 +356,21 @@ static bool check_stream(struct copy_options *options, struct error *error)
         return error_set(error, ERROR_USAGE,
                          "-n, --files-from, --delete and --remove-source-files "
                          "make no sense with standard input or output");
+    if (options->in_place || options->reference != NULL || options->manifest != NULL)
+        return error_set(error, ERROR_USAGE,
+                         "--inplace, --reference and --manifest make no sense with standard input "
+                         "or output");
     return true;
+}
+
+static bool check_outputs(const struct copy_options *options, struct error *error)
+{
+    bool events = options->json != NULL && options->json[0] == '\0';
+    bool manifest = options->manifest != NULL && strcmp(options->manifest, "-") == 0;
+    return !events || !manifest ||
+           error_set(error, ERROR_USAGE,
+                     "standard output takes the manifest or the events; name a file for one of "
+                     "them: --json=FILE");
 }
 
 /* The rate never falls below this: what could not be kept is not promised. */
@@ -414,7 +428,8 @@ bool copy_options_parse(struct copy_options *options, int argc, char **argv, str
     if (good && !options->help && !options->version)
         good = take_operands(options, words, count, error) &&
                take_settings(options, options->host, error) && check_limit(options, error) &&
-               check_stream(options, error) && ssh_options_finish(&options->ssh, error);
+               check_stream(options, error) && check_outputs(options, error) &&
+               ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)
         copy_options_release(options);

@@ -24,6 +24,7 @@ struct pending {
     char *path;     /* its own, with the target behind it */
     char *file;     /* to open; NULL: not read */
     size_t hashing; /* its place among the files that are hashed */
+    bool several;   /* a file with several names */
 };
 
 struct build {
@@ -107,7 +108,7 @@ static size_t join_path(const char *name, const char *path, char *out)
     return name_size + slash + path_size;
 }
 
-/* path NUL kind mode time size root target */
+/* path NUL kind mode time size root several target */
 static bool spool_entry(struct build *build, size_t root, const char *path, size_t path_size,
                         const struct stat *status, const char *target, size_t target_size)
 {
@@ -123,6 +124,7 @@ static bool spool_entry(struct build *build, size_t root, const char *path, size
     write_u32(&writer, (uint32_t)status->st_mtim.tv_nsec);
     write_u64(&writer, (uint64_t)status->st_size);
     write_u32(&writer, (uint32_t)root);
+    write_u8(&writer, S_ISREG(status->st_mode) && status->st_nlink > 1);
     write_sized(&writer, target, target_size);
     if (writer.failed)
         return error_set(build->error, ERROR_USAGE, "a path is too long for a manifest");
@@ -221,10 +223,37 @@ bool manifest_know(struct sorted_spool *known, const char *path, const uint8_t h
     return !writer.failed && sorted_spool_add(known, record, writer_size(&writer), error);
 }
 
-/* Both are sorted alike. *found: the file is known at all; *hashed: so is its hash. */
-static bool look_up(struct build *build, struct manifest_entry *entry, bool *found, bool *hashed)
+/* Behind the real ones of the same path, for it sorts last. */
+static const uint8_t left_out[32] = {
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+
+bool manifest_leave_out(struct sorted_spool *known, const char *path, struct error *error)
 {
-    *found = *hashed = false;
+    return manifest_know(known, path, left_out, 0, error);
+}
+
+/* The record of `known` in hand is this entry's. */
+static void take_known(const struct build *build, size_t path_size, struct manifest_entry *entry,
+                       bool *found, bool *hashed)
+{
+    static const uint8_t none[32];
+    struct reader reader =
+        reader_of(build->known + path_size + 1, build->known_size - path_size - 1);
+    const uint8_t *hash = read_bytes(&reader, 32);
+    uint64_t size = read_u64(&reader);
+    *found = reader.failed || memcmp(hash, left_out, 32) != 0;
+    *hashed = *found && !reader.failed && size == entry->size && memcmp(hash, none, 32) != 0;
+    if (*hashed)
+        memcpy(entry->hash, hash, 32);
+}
+
+/* Both are sorted alike. *found: the file is known at all; *hashed: so is its hash. */
+static bool look_up(struct build *build, struct manifest_entry *entry, bool several, bool *found,
+                    bool *hashed)
+{
+    *hashed = false;
+    *found = several && build->asked->hard_links;
     for (;;) {
         size_t path_size = build->known != NULL ? strlen((const char *)build->known) : 0;
         int order = build->known == NULL ? -1
@@ -233,15 +262,7 @@ static bool look_up(struct build *build, struct manifest_entry *entry, bool *fou
         if (order > 0 || (build->known == NULL && build->known_ended))
             return true;
         if (order == 0) {
-            struct reader reader =
-                reader_of(build->known + path_size + 1, build->known_size - path_size - 1);
-            static const uint8_t none[32];
-            const uint8_t *hash = read_bytes(&reader, 32);
-            uint64_t size = read_u64(&reader);
-            *found = true;
-            *hashed = !reader.failed && size == entry->size && memcmp(hash, none, 32) != 0;
-            if (*hashed)
-                memcpy(entry->hash, hash, 32);
+            take_known(build, path_size, entry, found, hashed);
             return true;
         }
         enum spool_result result =
@@ -330,6 +351,7 @@ static bool read_record(struct build *build, const uint8_t *record, size_t size,
     entry->mtime_ns = read_u32(&reader);
     entry->size = read_u64(&reader);
     *root = read_u32(&reader);
+    pending->several = read_u8(&reader) != 0;
     const uint8_t *target = read_sized(&reader, PACK_PATH_MAX, &target_size);
     pending->path = malloc(path_size + target_size + 1);
     if (reader.failed || pending->path == NULL) {
@@ -354,7 +376,7 @@ static bool take_record(struct build *build, const uint8_t *record, size_t size)
     struct pending *pending = &build->pending[build->pending_count++];
     bool found = true, hashed = false;
     if (pending->entry.kind == MANIFEST_FILE && build->asked->known != NULL &&
-        !look_up(build, &pending->entry, &found, &hashed))
+        !look_up(build, &pending->entry, pending->several, &found, &hashed))
         return false;
     if (!found) { /* it was not delivered, which was said then */
         free(pending->path);

@@ -8,9 +8,10 @@
 #include "tree/sorted_spool.h"
 
 /* Hashes that are known: what a file of that path and size was found to hold. A record is the path,
- * NUL, 32 bytes of hash, 8 bytes of size (big-endian). */
+ * NUL, 32 bytes of hash (all zeros: not known), 8 bytes of size (big-endian). */
 bool manifest_know(struct sorted_spool *known, const char *path, const uint8_t hash[32],
                    uint64_t size, struct error *error);
+bool manifest_leave_out(struct sorted_spool *known, const char *path, struct error *error);
 
 struct manifest_build {
     const char *const *paths; /* on this machine, as open() takes them; links are followed */
@@ -21,6 +22,9 @@ struct manifest_build {
     /* NULL: every file is read. Else a file that is not in it is left out, and one whose hash there
      * is all zeros, or whose size is another now, is read. Rewound by the build. */
     struct sorted_spool *known;
+    /* Of a file with several names one alone is known: the others are taken, too, and read, unless
+     * they are known as left out (manifest_leave_out). */
+    bool hard_links;
     const volatile int *stop; /* NULL: never */
     /* Pieces of the text, in order. False ends the build. */
     bool (*text)(void *context, const char *bytes, size_t size);

@@ -123,6 +123,20 @@ class Verify(Case):
         with open(self.path("pulled")) as a, open(self.manifest) as b:
             self.assertEqual(a.read(), b.read())
 
+    def test_files_with_several_names(self):
+        os.link(self.path("near/tree/one"), self.path("near/tree/two"))
+        os.link(self.path("near/tree/sub/large"), self.path("near/tree/another"))
+        self.copy("-H", "--manifest", self.path("linked"), self.path("near/tree"),
+                  self.remote("far"))
+        with open(self.path("linked")) as file:
+            self.assertEqual(file.read(), self.tool("manifest", self.remote("far/tree")).stdout)
+
+    def test_what_does_not_go_together(self):
+        self.fails(USAGE, "standard output takes", "--json", "--manifest=-", self.path("near/tree"),
+                   self.remote("far"))
+        self.fails(USAGE, "make no sense", "--manifest=m", "-", self.remote("far/x"))
+        self.fails(USAGE, "make no sense", "--inplace", "-", self.remote("far/x"))
+
     def test_each_difference_is_named(self):
         with open(self.path("far/tree/sub/large"), "r+b") as file:
             file.seek(2 * MIB)
