@@ -278,8 +278,8 @@ class Killed(Case):
 
 
 class Journals(Case):
-    def leave_half(self):
-        self.source = self.write("near/file", 40 * MIB, seed=1)
+    def leave_half(self, name="file"):
+        self.source = self.write(f"near/{name}", 40 * MIB, seed=1)
         process = self.start("copy", "--limit", "100Mbit", self.source, self.remote("far"))
 
         def journal():
@@ -306,6 +306,21 @@ class Journals(Case):
                 self.same_file("near/file", "far/file")
                 self.assertEqual(os.listdir(self.path("far")), ["file"])
                 os.remove(self.path("far/file"))
+
+    def test_a_journal_of_another_file(self):
+        """With its half-written file it stands under the names that this one's would have."""
+        journal = self.leave_half()
+        half = journal[:-len(".journal")]
+        for name in journal, half:
+            os.rename(name, self.path("near", os.path.basename(name)))
+        wanted = self.leave_half("other")
+        for name, here in ((journal, wanted), (half, wanted[:-len(".journal")])):
+            os.rename(self.path("near", os.path.basename(name)), here)
+        result = self.copy("--json", self.source, self.remote("far"))
+        self.assertIn("of another file", result.stderr)
+        self.assertEqual(result.events()[-1]["kept_bytes"], 0)
+        self.same_file("near/other", "far/other")
+        self.assertEqual(os.listdir(self.path("far")), ["other"])
 
 
 if __name__ == "__main__":
