@@ -4,7 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/aligned.h"
+#include "base/block.h"
 #include "base/units.h"
+#include "measure/disk_file.h"
 #include "measure/disk_speed.h"
 
 #define BRIEF_NS (20 * NS_PER_MS)
@@ -89,6 +92,34 @@ static void test_where_a_session_reads(void **state)
     unlink(path);
 }
 
+static void test_writing_as_a_copy_does(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    struct disk_file file;
+    uint8_t *block = aligned_new(BLOCK_SIZE, 4096), back[3];
+    int descriptor = disk_temporary(folder, &error);
+    assert_true(descriptor > 0 && block != NULL);
+    disk_file_init(&file, descriptor);
+    assert_true(file.most >= 4 * BLOCK_SIZE && file.most % BLOCK_SIZE == 0);
+    memset(block, 'a', BLOCK_SIZE);
+    assert_true(disk_file_write(&file, block, BLOCK_SIZE, BLOCK_SIZE));
+    memset(block, 'b', BLOCK_SIZE); /* a length that direct writes refuse */
+    assert_true(disk_file_write(&file, block, 1001, 2 * BLOCK_SIZE));
+    memset(block, 'c', BLOCK_SIZE); /* what would lie above goes to the beginning */
+    assert_true(disk_file_write(&file, block, BLOCK_SIZE, file.most));
+    fcntl(descriptor, F_SETFL, 0);
+    assert_int_equal(pread(descriptor, back, 2, BLOCK_SIZE - 1), 2);
+    assert_memory_equal(back, "ca", 2);
+    assert_int_equal(pread(descriptor, back, 2, 2 * BLOCK_SIZE - 1), 2);
+    assert_memory_equal(back, "ab", 2);
+    back[1] = 0; /* reserved and not written, or the end of the file */
+    assert_in_range(pread(descriptor, back, 2, 2 * BLOCK_SIZE + 1000), 1, 2);
+    assert_memory_equal(back, "b", 2);
+    close(descriptor);
+    aligned_free(block);
+}
+
 static void test_a_slow_disk(void **state)
 {
     (void)state;
@@ -107,6 +138,7 @@ int main(void)
         cmocka_unit_test(test_a_file_to_come),
         cmocka_unit_test(test_what_is_no_disk),
         cmocka_unit_test(test_where_a_session_reads),
+        cmocka_unit_test(test_writing_as_a_copy_does),
         cmocka_unit_test(test_a_slow_disk),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
