@@ -528,6 +528,7 @@ int command_copy(int argc, char **argv)
             printf("petrel %s\n", PETREL_VERSION);
         else
             print_help();
+        copy_options_release(&copy.options);
         return EXIT_OK;
     }
     struct report_options report = {.quiet = copy.options.quiet,
