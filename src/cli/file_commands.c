@@ -171,6 +171,18 @@ static bool settle(struct command_line *command, struct error *error)
            ssh_options_finish(ssh, error);
 }
 
+static void release(struct command_line *command)
+{
+    if (command->manifest != NULL && command->manifest != stdin)
+        fclose(command->manifest);
+    file_job_release(&command->job);
+    ssh_options_release(&command->options.ssh);
+    option_uses_release(&command->uses);
+    settings_release(&command->settings);
+    free(command->words);
+    free(command->host);
+}
+
 static int finish(struct command_line *command, bool good, const struct error *error)
 {
     struct file_job_output output = {
@@ -183,24 +195,18 @@ static int finish(struct command_line *command, bool good, const struct error *e
         fprintf(stderr, "petrel: cannot write to standard output: %s\n", strerror(errno));
         code = EXIT_FILE_IO;
     }
-    if (command->manifest != NULL && command->manifest != stdin)
-        fclose(command->manifest);
-    file_job_release(&command->job);
-    ssh_options_release(&command->options.ssh);
-    option_uses_release(&command->uses);
-    settings_release(&command->settings);
-    free(command->words);
-    free(command->host);
+    release(command);
     return code;
 }
 
-static bool print_help(const struct command_line *command, const char *usage,
-                       const struct option *table)
+/* Whether help was asked for, which ends the command. */
+static bool helped(struct command_line *command, const char *usage, const struct option *table)
 {
     if (!command->options.help)
         return false;
     printf("%s\n\nOptions:\n", usage);
     options_print_help(table);
+    release(command);
     return true;
 }
 
@@ -219,7 +225,7 @@ int command_clean(int argc, char **argv)
     struct command_line command = {0};
     struct error error = {0};
     bool good = parse(&command, clean_table, argc, argv, &error);
-    if (good && print_help(&command, "petrel clean [OPTION...] [[user@]host:]DIR", clean_table))
+    if (good && helped(&command, "petrel clean [OPTION...] [[user@]host:]DIR", clean_table))
         return EXIT_OK;
     if (good && command.count != 1)
         good = error_set(&error, ERROR_USAGE,
@@ -235,7 +241,7 @@ int command_manifest(int argc, char **argv)
     struct error error = {0};
     bool good = parse(&command, manifest_table, argc, argv, &error);
     if (good &&
-        print_help(&command, "petrel manifest [OPTION...] [[user@]host:]PATH...", manifest_table))
+        helped(&command, "petrel manifest [OPTION...] [[user@]host:]PATH...", manifest_table))
         return EXIT_OK;
     if (good && command.count == 0)
         good = error_set(&error, ERROR_USAGE,
@@ -269,8 +275,8 @@ int command_verify(int argc, char **argv)
     struct command_line command = {0};
     struct error error = {0};
     bool good = parse(&command, verify_table, argc, argv, &error);
-    if (good && print_help(&command, "petrel verify [OPTION...] MANIFEST [[[user@]host:]DIR]",
-                           verify_table))
+    if (good &&
+        helped(&command, "petrel verify [OPTION...] MANIFEST [[[user@]host:]DIR]", verify_table))
         return EXIT_OK;
     if (good && (command.count < 1 || command.count > 2))
         good = error_set(&error, ERROR_USAGE,
