@@ -272,14 +272,17 @@ class Planted(Doctor):
         self.assertEqual(answer["limit_to"], "the disk here")
 
     def test_disks_near_the_path_work_together(self):
-        """A third session reads the source, from its beginning again and again, and writes there."""
+        """A third session reads the source, from its beginning again and again, and writes there.
+        The disk here is slower than the link, and far faster than half of what a busy machine makes
+        of it."""
         self.link("--rate", "20mbit")
         source = self.write("near/file", 300001)
         answer = self.doctor("--source", source, "--destination", self.far, near=HOOKS, disk=True,
-                             seconds="1s", env={"PETREL_TEST_DISK": "3MB"})
+                             seconds="1s", env={"PETREL_TEST_DISK": "12Mbit"})
+        self.assertIn("with_disks", answer, (answer["to"], answer["source"], answer["destination"]))
         self.assertTrue(answer["with_disks"]["sender"]["verified"], answer)
         self.assertGreater(answer["with_disks"]["sender"]["bytes"], 300001)
-        self.assertTrue(5e6 < answer["expected_to_bps"] < 21e6, answer["expected_to_bps"])
+        self.assertTrue(3e6 < answer["expected_to_bps"] < 13e6, answer["expected_to_bps"])
 
     def test_no_such_destination(self):
         self.doctor("--destination", self.path("far/none/file"), disk=True, code=47)
