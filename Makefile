@@ -6,7 +6,7 @@ export BUILD
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test crash sim sim-gates bench bench-files bench-scale mutants install uninstall set-prefix with-tests format clean
+.PHONY: all demo test crash sim sim-gates bench bench-files bench-scale mutants deb check-deb dist check-arm64 install uninstall set-prefix with-tests format clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -67,8 +67,29 @@ set-prefix: $(BUILD)/build.ninja
 	@meson introspect --buildoptions $(BUILD) | grep -qF '"value": "$(abspath $(PREFIX))"' || \
 	 { meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX)) && ninja -C $(BUILD); } >/dev/null
 
+# A Debian package, as lintian has it, in dist/; check-deb installs it in a root of its own, uses it
+# and removes it again.
+deb:
+	@scripts/setup build
+	@scripts/setup package
+	@scripts/$@
+
+check-deb: deb
+	@scripts/$@
+
+# Static builds for amd64 and arm64, with checksums, in dist/.
+dist:
+	@scripts/setup build
+	@scripts/setup arm64
+	@scripts/$@
+
+check-arm64:
+	@scripts/setup test
+	@scripts/setup arm64
+	@scripts/$@
+
 format:
 	@find src tests -name '*.[ch]' -print0 | xargs -0 $$(scripts/find-clang-format) -i
 
 clean:
-	@rm -rf build build-clang build-fuzz
+	@rm -rf build build-* dist
