@@ -42,7 +42,6 @@ struct lane *lane_new(const struct lane_config *config, uint64_t now_ns, struct 
     lane->own_id = config->own_id;
     lane->peer_id = config->peer_id;
     lane->now_ns = now_ns;
-    lane->reorder_eighths = 8;
     lane->loss_deadline_ns = TIME_NEVER;
     lane->ack_deadline_ns = TIME_NEVER;
     lane->last_lost_number = UINT64_MAX - 1;
@@ -208,12 +207,12 @@ void lane_break(struct lane *lane, const char *text)
     lane_report_with(lane, &event, sizeof(event), text, length);
 }
 
-/* Now and then, and at once when all that was sent may have arrived (`dry`: there is nothing more
- * to send): who learns this should know how much it was. */
-void lane_report_statistics(struct lane *lane, bool dry)
+/* Now and then, and at once when all that was sent may have arrived (`heard`: an ack may have
+ * come): who learns this should know how much it was. */
+void lane_report_statistics(struct lane *lane, bool heard)
 {
-    bool all_arrived =
-        (dry || lane->log.in_flight_data == 0) && lane->counters.data_sent != lane->told_data_sent;
+    bool all_arrived = (heard || lane->log.in_flight_data == 0) &&
+                       lane->counters.data_sent != lane->told_data_sent;
     if (!all_arrived && lane->now_ns < lane->statistics_ns)
         return;
     lane->statistics_ns = lane->now_ns + STATISTICS_NS;
@@ -221,6 +220,7 @@ void lane_report_statistics(struct lane *lane, bool dry)
     lane->counters.rtt_ns = lane->rtt.measured ? lane->rtt.smoothed_ns : 0;
     lane->counters.rtt_min_ns = lane->rtt.measured ? lane->rtt.min_ns : 0;
     lane->counters.probe_timeout_ns = rtt_probe_timeout(&lane->rtt);
+    lane->counters.reorder_ns = lane_reorder_ns(lane);
     lane->counters.in_flight_bytes = lane->log.in_flight_bytes;
     struct event_statistics event = {.kind = EVENT_STATISTICS, .counters = lane->counters};
     lane_report(lane, &event, sizeof(event));

@@ -16,6 +16,8 @@
 #define KEEPALIVE_NS (10 * NS_PER_S)
 #define LISTEN_NS (300 * NS_PER_MS)
 #define SILENT_TIMEOUTS 3u
+#define LATE_RTTS 16u /* how long a late arrival is remembered, at least */
+#define LATE_MOST_NS (250 * NS_PER_MS)
 #define TAIL_LEAST_NS (2 * NS_PER_MS)
 
 /* ---- measurement intervals ---- */
@@ -181,19 +183,12 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
         trial_packet_answered(lane, number);
     report_settled(lane, packet, true);
     note_size_arrived(lane, packet, number);
-    if (!was_lost) {
-        note_place_in_train(lane, packet, false);
-        count_delivered(lane, packet);
+    if (was_lost) {
+        lane->counters.spurious++;
         return;
     }
-    /* It was only late: wait longer before the next loss, up to a whole round trip. */
-    lane->counters.spurious++;
-    if (lane->now_ns - lane->last_spurious_ns > lane->rtt.smoothed_ns) {
-        lane->last_spurious_ns = lane->now_ns;
-        lane->reorder_eighths += lane->reorder_eighths / 2;
-        if (lane->reorder_eighths > 64)
-            lane->reorder_eighths = 64;
-    }
+    note_place_in_train(lane, packet, false);
+    count_delivered(lane, packet);
 }
 
 static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t number)
@@ -233,20 +228,40 @@ static bool add_missing(struct lane *lane, uint64_t number, bool unknown)
     return true;
 }
 
-static uint64_t reorder_time(const struct lane *lane)
+/* A packet came that others had overtaken: by how much the path mixes them up is seen from those
+ * that still come in time, before one is taken for lost. */
+static void note_late(struct lane *lane, uint64_t late_ns)
+{
+    if (lane->now_ns - lane->late_since_ns > LATE_RTTS * lane->rtt.smoothed_ns) {
+        lane->late_before_ns = lane->late_ns;
+        lane->late_ns = 0;
+        lane->late_since_ns = lane->now_ns;
+    }
+    if (late_ns > lane->late_ns)
+        lane->late_ns = late_ns;
+}
+
+uint64_t lane_reorder_ns(const struct lane *lane)
 {
     uint64_t base = lane->rtt.min_ns / 8 > NS_PER_MS ? lane->rtt.min_ns / 8 : NS_PER_MS;
-    unsigned eighths = lane->reorder_eighths;
-    if (lane->now_ns - lane->last_spurious_ns > 16 * lane->rtt.smoothed_ns)
-        eighths = 8;
-    return base * eighths / 8;
+    uint64_t late = lane->late_ns > lane->late_before_ns ? lane->late_ns : lane->late_before_ns;
+    if (late == 0 || lane->now_ns - lane->late_since_ns > 2 * LATE_RTTS * lane->rtt.smoothed_ns)
+        return base;
+    /* Later ones may still be on their way, and acks are late as well. */
+    uint64_t wait = 2 * late + rtt_ack_interval(lane->rtt.smoothed_ns) + lane->rtt.variation_ns;
+    uint64_t most = rtt_probe_timeout(&lane->rtt);
+    most = most > LATE_MOST_NS ? most : LATE_MOST_NS;
+    wait = wait < most ? wait : most;
+    return wait > base ? wait : base;
 }
 
 static uint64_t loss_due(const struct lane *lane, const struct missing_packet *missing)
 {
-    if (missing->unknown)
-        return missing->since_ns + rtt_probe_timeout(&lane->rtt);
-    uint64_t wait = reorder_time(lane);
+    uint64_t wait = lane_reorder_ns(lane);
+    if (missing->unknown || !missing->confirmed) { /* the ack that follows may have it already */
+        uint64_t timeout = rtt_probe_timeout(&lane->rtt);
+        return missing->since_ns + (wait > timeout ? wait : timeout);
+    }
     if (lane->largest_acked - missing->number < REORDER_PACKETS) {
         uint64_t longer = lane->rtt.smoothed_ns / 4;
         wait = 2 * wait > longer ? 2 * wait : longer;
@@ -264,7 +279,8 @@ void lane_detect_losses(struct lane *lane)
         if (packet == NULL || packet->state == SENT_ACKED)
             continue;
         if (missing.lost) {
-            if (lane->now_ns - missing.since_ns > 2 * lane->rtt.smoothed_ns + 20 * NS_PER_MS)
+            uint64_t kept_ns = 2 * (lane->rtt.smoothed_ns + lane_reorder_ns(lane)) + 20 * NS_PER_MS;
+            if (lane->now_ns - missing.since_ns > kept_ns)
                 continue;
         } else {
             uint64_t due = loss_due(lane, &missing);
@@ -318,13 +334,21 @@ static void settle_new_range(struct lane *lane, const struct ack_frame *ack)
 static void settle_missing(struct lane *lane, const struct ack_frame *ack)
 {
     uint64_t floor = bitmap_floor(ack);
+    bool later = ack->receive_time_us >= lane->ack_point.clock_us; /* acks may come mixed up, too */
     for (size_t i = 0; i < lane->missing_count && has_room(lane); i++) {
-        uint64_t number = lane->missing[i].number;
-        if (number < floor || number > ack->largest || !bit_of(ack, number))
+        struct missing_packet *missing = &lane->missing[i];
+        if (missing->number < floor || missing->number > ack->largest)
             continue;
-        struct sent_packet *packet = sent_log_find(&lane->log, number);
-        if (packet != NULL)
-            settle_acked(lane, packet, number);
+        if (!bit_of(ack, missing->number)) {
+            missing->confirmed = missing->confirmed || later;
+            continue;
+        }
+        struct sent_packet *packet = sent_log_find(&lane->log, missing->number);
+        if (packet == NULL || packet->state == SENT_ACKED)
+            continue;
+        if (!missing->unknown)
+            note_late(lane, lane->now_ns - missing->since_ns);
+        settle_acked(lane, packet, missing->number);
     }
 }
 

@@ -50,8 +50,9 @@ struct ack_point {
 struct missing_packet {
     uint64_t number;
     uint64_t since_ns;
-    bool unknown; /* no ack covered it */
-    bool lost;    /* given up; kept for a while to notice that it came after all */
+    bool unknown;   /* no ack covered it */
+    bool confirmed; /* a later ack than the first still did not have it */
+    bool lost;      /* given up; kept for a while to notice that it came after all */
 };
 
 #define TRIAL_PACKETS 3u
@@ -115,9 +116,9 @@ struct lane {
     struct missing_packet *missing;
     size_t missing_count, missing_capacity;
     uint64_t loss_deadline_ns, last_lost_number;
-    uint64_t data_acked;      /* packets of blocks */
-    unsigned reorder_eighths; /* the waiting time before a loss, in eighths of the base */
-    uint64_t last_spurious_ns;
+    uint64_t data_acked;              /* packets of blocks */
+    uint64_t late_ns, late_before_ns; /* the latest arrivals behind others, of late and before */
+    uint64_t late_since_ns;
     struct ack_point ack_point; /* the latest */
     unsigned probe_timeouts;    /* in a row */
     uint64_t unanswered_ns;     /* when the packet was sent that the first of them missed */
@@ -134,8 +135,12 @@ struct lane {
     uint64_t ack_deadline_ns, peer_rtt_ns;
     unsigned unacked, ack_repeats;
     uint64_t unacked_bytes;
-    uint64_t ack_floors[LANE_ACK_HISTORY];
-    unsigned ack_floor_at;
+    struct ack_reach {    /* of the last acks, a ring */
+        uint64_t largest; /* that it told of */
+        uint64_t low;     /* the lowest number that had come since the one before */
+    } ack_reaches[LANE_ACK_HISTORY];
+    unsigned ack_reach_at;
+    uint64_t arrived_low; /* since the last ack; 0: none */
     uint32_t credit;
     uint64_t control_window;
     uint32_t peer_credit;
@@ -166,10 +171,12 @@ void lane_flush_pieces(struct lane *lane);
 bool lane_report(struct lane *lane, const void *event, size_t size);
 bool lane_report_with(struct lane *lane, const void *event, size_t size, const void *bytes,
                       size_t length);
-void lane_report_statistics(struct lane *lane, bool dry);
+void lane_report_statistics(struct lane *lane, bool heard);
 
 /* lane_acks.c */
 void lane_on_ack(struct lane *lane, const struct ack_frame *ack);
+/* How long a packet that others have overtaken may still come. */
+uint64_t lane_reorder_ns(const struct lane *lane);
 void lane_detect_losses(struct lane *lane);
 /* Reports everything queued and in flight as lost, so that other lanes carry it. False when the
  * ring up has no room for all of it: call again. */

@@ -162,6 +162,7 @@ struct lane_counters {
     uint64_t own_socket_drops, peer_socket_drops;
     uint64_t last_heard_ns;
     uint64_t rtt_ns, rtt_min_ns, probe_timeout_ns;
+    uint64_t reorder_ns; /* how long an overtaken packet may still come */
     uint64_t in_flight_bytes;
 };
 

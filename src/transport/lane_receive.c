@@ -223,6 +223,8 @@ static void note_arrival(struct lane *lane, const struct packet_header *header, 
 {
     receive_window_add(&lane->window, header->number);
     packet_keys_accept(lane->open_keys, header->number);
+    if (lane->arrived_low == 0 || header->number < lane->arrived_low)
+        lane->arrived_low = header->number;
     lane->counters.packets_received++;
     lane->counters.bytes_received += size;
     lane->counters.last_heard_ns = lane->now_ns;
@@ -288,7 +290,7 @@ bool lane_receive(struct lane *lane, const struct address *from, uint8_t *bytes,
         any = receive_packet(lane, from, bytes + at, part) || any;
     }
     /* Ahead of the piece that says that all has arrived. */
-    lane_report_statistics(lane, lane->span_count == 0);
+    lane_report_statistics(lane, true);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
     return any;
@@ -355,7 +357,7 @@ bool lane_receive_stream(struct lane *lane, uint8_t *bytes, size_t size, uint64_
         size -= used;
     }
     /* Ahead of the piece that says that all has arrived. */
-    lane_report_statistics(lane, lane->span_count == 0);
+    lane_report_statistics(lane, true);
     lane_flush_pieces(lane);
     lane_report_intervals(lane);
     return true;

@@ -53,11 +53,25 @@ static size_t seal(struct lane *lane, uint8_t *packet, size_t plain, const struc
 
 /* ---- control packets ---- */
 
+/* Numbers above it are told: from the largest of eight acks ago, and from what came late since
+ * then, so that each is told about eight times. */
+static uint64_t ack_floor(const struct lane *lane)
+{
+    uint64_t floor = lane->ack_reaches[lane->ack_reach_at].largest;
+    if (lane->arrived_low > 0 && lane->arrived_low <= floor)
+        floor = lane->arrived_low - 1;
+    for (unsigned i = 0; i < LANE_ACK_HISTORY; i++) {
+        uint64_t low = lane->ack_reaches[i].low;
+        if (low > 0 && low <= floor)
+            floor = low - 1;
+    }
+    return floor;
+}
+
 static void write_ack(struct lane *lane, struct writer *writer)
 {
     uint8_t bitmap[ACK_BITMAP_MAX];
-    /* From the largest of eight acks ago: each number is told about eight times. */
-    uint64_t floor = lane->ack_floors[lane->ack_floor_at];
+    uint64_t floor = ack_floor(lane);
     uint64_t bits = lane->window.largest - (floor < lane->window.largest ? floor : 0);
     if (floor >= lane->window.largest)
         bits = 0;
@@ -84,8 +98,10 @@ static void write_ack(struct lane *lane, struct writer *writer)
     frame_write(writer, &frame);
     struct frame window = {.type = FRAME_WINDOW, .window = lane->control_window};
     frame_write(writer, &window);
-    lane->ack_floors[lane->ack_floor_at] = lane->window.largest;
-    lane->ack_floor_at = (lane->ack_floor_at + 1) % LANE_ACK_HISTORY;
+    lane->ack_reaches[lane->ack_reach_at] =
+        (struct ack_reach){.largest = lane->window.largest, .low = lane->arrived_low};
+    lane->ack_reach_at = (lane->ack_reach_at + 1) % LANE_ACK_HISTORY;
+    lane->arrived_low = 0;
 }
 
 static void schedule_next_ack(struct lane *lane)

@@ -17,7 +17,10 @@
 #define DEEPEST_WINDOW_NS (15 * NS_PER_S)
 #define DEEPEST_LEAST_S 0.001
 #define JITTER_WEIGHT (1.0 / 16)
-#define JITTER_STEPS 3.0 /* an even jitter of J makes steps of J/6 each way */
+#define JITTER_STEPS 3.0     /* an even jitter of J makes steps of J/6 each way */
+#define STRAGGLE_MOST_S 0.25 /* and a round trip */
+#define STRAGGLE_JITTERS 6.0
+#define STRAGGLE_WEIGHT 0.1
 #define REST_JITTERS 4.0
 #define TRIED_MORE 1.02
 #define DROOP_MOST 0.3
@@ -47,10 +50,21 @@ double rate_queue_target_s(const struct rate_controller *c)
     return target > packets ? target : packets;
 }
 
-double rate_queue_limit_s(const struct rate_controller *c, double targets)
+static double rest_s(const struct rate_controller *c)
 {
     double most = REST_JITTERS * c->jitter_s;
-    double rest = c->rest_s < most ? c->rest_s : most;
+    return c->rest_s < most ? c->rest_s : most;
+}
+
+double rate_still_rtt_s(const struct rate_controller *c)
+{
+    double strong = c->jitter_s / rate_queue_target_s(c) - 0.5;
+    return rate_rtt_s(c) + rate_clamp(strong, 0, 1) * rest_s(c);
+}
+
+double rate_queue_limit_s(const struct rate_controller *c, double targets)
+{
+    double rest = rest_s(c);
     return targets * rate_queue_target_s(c) + (rest > c->jitter_s ? rest : c->jitter_s);
 }
 
@@ -175,7 +189,7 @@ void rate_controller_on_rtt(struct rate_controller *c, uint64_t rtt_ns, uint64_t
         return;
     note_base_rtt(c, rtt_ns, now_ns);
     note_jitter(c, rtt_ns);
-    uint64_t window = c->base_rtt_ns > 5 * NS_PER_MS ? c->base_rtt_ns / 2 : 5 * NS_PER_MS / 2;
+    uint64_t window = (uint64_t)(rate_loop_s(c) * 1e9 / 2);
     if (now_ns - c->recent_at_ns > window) {
         double grown = (double)c->recent_min_ns - (double)c->recent_last_ns;
         if (c->recent_last_ns != UINT64_MAX)
@@ -277,7 +291,7 @@ static double interval_s(const struct rate_controller *c)
 {
     if (c->state == PHASE_STARTUP)
         return rate_startup_interval_s(c);
-    double rtt = rate_rtt_s(c);
+    double rtt = rate_still_rtt_s(c);
     if (c->plan.waits)
         rtt /= 4;
     rtt = rtt > INTERVAL_MIN_S ? rtt : INTERVAL_MIN_S;
@@ -329,11 +343,25 @@ static double pacing_rate(const struct rate_controller *c)
     return c->base_bps * c->plan.gain * droop(c) * (at_limit ? 1 : PACING_MARGIN);
 }
 
+/* Acks tell of what came first. Where packets overtake each other many come long after that, and
+ * are in flight until then. */
+static void note_straggling(struct rate_controller *c, const struct rate_interval *interval)
+{
+    uint64_t passed_ns = interval->settled_ns - interval->end_ns;
+    double late =
+        seconds(passed_ns > interval->rtt_mean_ns ? passed_ns - interval->rtt_mean_ns : 0);
+    double most = rate_rtt_s(c) + STRAGGLE_MOST_S;
+    if (interval->rtt_mean_ns != 0)
+        c->straggle_s += STRAGGLE_WEIGHT * ((late < most ? late : most) - c->straggle_s);
+}
+
 /* What may be unacknowledged: the path, the queue allowed, and what waits for an ack to be made or
  * for a loss to be believed. */
 static double inflight_cap(const struct rate_controller *c, double pacing_bps)
 {
-    double rtt = rate_rtt_s(c), slack = 2 * rate_ack_interval_s(c) + 0.001;
+    double rtt = rate_still_rtt_s(c), slack = 2 * rate_ack_interval_s(c) + 0.001;
+    /* A queue that grows within an interval looks the same, but makes no jitter. */
+    slack = rate_clamp(c->straggle_s, slack, slack + STRAGGLE_JITTERS * c->jitter_s);
     double bps = c->base_bps;
     double hold = rtt + 2 * rate_queue_target_s(c) + slack;
     if (c->state == PHASE_STARTUP || c->state == PHASE_FIXED) {
@@ -454,6 +482,7 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
         rate_startup_void(c, plan, now_ns);
         return;
     }
+    note_straggling(c, interval);
     struct rate_sample sample = measure(c, plan, interval);
     learn_burst(c, interval, &sample);
     switch (c->state) {

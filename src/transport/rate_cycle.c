@@ -38,7 +38,7 @@ uint64_t rate_later(uint64_t now_ns, double seconds)
 
 double rate_loop_s(const struct rate_controller *c)
 {
-    double rtt = rate_rtt_s(c);
+    double rtt = rate_still_rtt_s(c);
     return rtt > 0.005 ? rtt : 0.005;
 }
 

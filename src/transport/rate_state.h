@@ -156,6 +156,8 @@ struct rate_controller {
     double jitter_s;       /* what is in both: no queue that grows or drains */
     double rest_s;         /* what looks like a queue at rates that leave none; see rate_rest */
 
+    double straggle_s; /* how much later than the RTT says an interval is settled */
+
     double deepest_s, deepest_next_s; /* longest queue of late */
     uint64_t deepest_at_ns;
 
@@ -178,6 +180,9 @@ struct rate_controller {
 /* rate_controller.c */
 double rate_clamp(double value, double low, double high);
 double rate_rtt_s(const struct rate_controller *c);
+/* The RTT as it is without a queue of ours: under strong jitter the least of all is rare luck.
+ * (Where jitter is weak it comes from others, and what it seems to add is their queue.) */
+double rate_still_rtt_s(const struct rate_controller *c);
 double rate_queue_target_s(const struct rate_controller *c);
 /* `targets` times the target, and what jitter alone can look like. */
 double rate_queue_limit_s(const struct rate_controller *c, double targets);
@@ -239,7 +244,8 @@ void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *samp
 void rate_cycle_void(struct rate_controller *c, const struct rate_plan *plan);
 
 void rate_cruise_anew(struct rate_controller *c, uint64_t now_ns);
-/* The shortest time in which an answer can come: an RTT, at least 5 ms. */
+/* The shortest time in which an answer can come: an RTT as it is without a queue, which under
+ * jitter is not the least of all, and at least 5 ms. */
 double rate_loop_s(const struct rate_controller *c);
 double rate_since_s(uint64_t now_ns, uint64_t then_ns);
 uint64_t rate_later(uint64_t now_ns, double seconds);

@@ -234,11 +234,21 @@ static void feed(struct session *session, struct interval_record *record)
     rate_controller_on_interval(session->controller, sum, session->now_ns);
 }
 
+static uint64_t longest_reorder_ns(const struct session *session)
+{
+    uint64_t longest = 0;
+    for (unsigned i = 0; i < session->lane_count; i++)
+        if (session->slots[i].counters.reorder_ns > longest)
+            longest = session->slots[i].counters.reorder_ns;
+    return longest;
+}
+
 static void feed_settled(struct session *session)
 {
+    uint64_t reorder_ns = longest_reorder_ns(session);
     while (session->interval_first < session->interval_now) {
         struct interval_record *record = record_of(session, session->interval_first);
-        uint64_t patience = 4 * session->rtt_ns + session_probe_timeout(session);
+        uint64_t patience = 4 * session->rtt_ns + session_probe_timeout(session) + reorder_ns;
         if (!is_settled(record)) {
             if (session->now_ns < record->sum.end_ns + patience)
                 return;

@@ -85,6 +85,31 @@ static void jitter(struct sim_case *c)
     }
 }
 
+/* Each packet by itself up to `jitter_ns` early or late: order is not kept at all. */
+static void shuffle(struct sim_case *c, uint64_t jitter_ns)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        c->world.links[i].delay_ns -= jitter_ns;
+        c->world.links[i].reorder = UINT32_MAX;
+        c->world.links[i].reorder_ns = 2 * jitter_ns;
+    }
+}
+
+static void shuffle_8(struct sim_case *c)
+{
+    shuffle(c, 8 * MS);
+}
+
+static void shuffle_30(struct sim_case *c)
+{
+    shuffle(c, 30 * MS);
+}
+
+static void shuffle_58(struct sim_case *c)
+{
+    shuffle(c, 58 * MS);
+}
+
 static void jitter_and_reorder(struct sim_case *c)
 {
     jitter(c);
@@ -298,6 +323,10 @@ const struct scenario path_scenarios[] = {
     {"duplicates", 100 * MBIT, 40 * MS, 0, 0, 60, duplicates, NULL},
     {"jitter", 100 * MBIT, 40 * MS, 0, 0, 55, jitter, NULL},
     {"jitter-and-reorder", 100 * MBIT, 40 * MS, 0, 0, 50, jitter_and_reorder, NULL},
+    {"shuffle-8", 100 * MBIT, 100 * MS, 100, BLOCK_SIZE, 80, shuffle_8, NULL},
+    {"shuffle-30", 100 * MBIT, 100 * MS, 100, BLOCK_SIZE, 80, shuffle_30, NULL},
+    {"shuffle-58", 100 * MBIT, 120 * MS, 100, BLOCK_SIZE, 50, shuffle_58, NULL},
+    {"shuffle-58-2m", 100 * MBIT, 120 * MS, 2, BLOCK_SIZE, 10, shuffle_58, NULL},
     {"shallow-queue", 100 * MBIT, 40 * MS, 0, 0, 55, shallow_queue, NULL},
     {"policer", 100 * MBIT, 40 * MS, 0, 0, 30, policer, NULL},
     {"rate-drops", 100 * MBIT, 40 * MS, 0, 0, 15, rate_drops, NULL},
