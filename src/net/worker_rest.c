@@ -8,7 +8,7 @@
 
 #define LEAST_NS (100 * NS_PER_US) /* a shorter rest saves nothing */
 #define COUNT_NS (5 * NS_PER_MS)
-#define BUFFER_SHARE 8u /* of the smallest receive buffer may fill meanwhile */
+#define BUFFER_SHARE 16u /* of the smallest receive buffer may fill meanwhile */
 
 static uint64_t smallest_buffer(const struct worker *worker)
 {
@@ -51,11 +51,13 @@ static uint64_t patience(const struct worker *worker)
         if (lane != NULL && lane_kind(lane) == LANE_DATAGRAM && lane_patience(lane) < patience_ns)
             patience_ns = lane_patience(lane);
     }
-    if (patience_ns == TIME_NEVER || patience_ns < LEAST_NS)
+    if (patience_ns == TIME_NEVER)
         return 0;
     uint64_t fills_ns =
         smallest_buffer(worker) / BUFFER_SHARE * 8 * NS_PER_S / worker->arriving_bps;
-    return patience_ns < fills_ns ? patience_ns : fills_ns;
+    if (patience_ns > fills_ns)
+        patience_ns = fills_ns;
+    return patience_ns >= LEAST_NS ? patience_ns : 0;
 }
 
 bool worker_may_rest(struct worker *worker, uint64_t deadline_ns, uint64_t now_ns,

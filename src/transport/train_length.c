@@ -9,7 +9,8 @@
 #define MEASURED_NS (14 * NS_PER_MS)
 #define MEASURED_SHARE 16u
 #define LONGEST_NS (4 * NS_PER_MS)
-#define COUNT_RTTS 3u /* an overshoot, in which any train loses its end, is over by then */
+#define COUNT_RTTS 3u
+#define BAD_COUNTS 2u /* in an overshoot any train loses its end: that is over by then */
 #define COUNT_LEAST_NS (50 * NS_PER_MS)
 #define COUNT_LATE 32u      /* packets of second halves, before they are judged */
 #define LOSS_PERCENT 8u     /* more of these lost than of the first: too long */
@@ -51,7 +52,9 @@ void train_length_settled(struct train_length *length, const struct rtt *rtt, bo
     bool is_short = now_ns < length->short_until_ns;
     if (!is_short)
         length->shorter = 0;
-    if (lose_their_ends(length, is_short ? SHORTER_PERCENT : LOSS_PERCENT)) {
+    if (!lose_their_ends(length, is_short ? SHORTER_PERCENT : LOSS_PERCENT)) {
+        length->bad = 0;
+    } else if (++length->bad >= BAD_COUNTS) {
         length->queue_ns = 0;
         length->shorter += is_short && length->shorter < SHORTER_MOST;
         length->short_until_ns = now_ns + (SHORT_NS << length->refuted);

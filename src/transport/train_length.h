@@ -19,6 +19,7 @@ struct train_length {
     uint64_t queue_ns;          /* the longest queue that three in a row saw, fading */
     uint64_t counted_since_ns;  /* packets whose fate is known, by half: */
     uint32_t count[2], lost[2]; /* [1]: the second */
+    unsigned bad;               /* such counts in a row that spoke against the length */
     uint64_t short_until_ns;
     unsigned shorter; /* halvings of TRAIN_SHORT_NS until then */
     unsigned refuted; /* how often trains turned out too long */
