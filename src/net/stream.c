@@ -18,6 +18,7 @@ struct stream {
     int input_flags, output_flags; /* as we found them */
     struct loop *loop;
     bool readable, writable, ended;
+    bool unread_by_peer; /* nobody reads the output: the end, once what waits was read */
     bool told; /* that it is readable, again: the loop need not go on */
     struct error error;
     size_t read_at, read_end;   /* unread frames in `in` */
@@ -123,9 +124,16 @@ static bool would_block(int os_errno)
     return os_errno == EAGAIN || os_errno == EWOULDBLOCK;
 }
 
+/* That nobody is at the other end any more is an end, not a fault of this machine's. */
+static bool is_gone(int os_errno)
+{
+    return os_errno == EPIPE || os_errno == ECONNRESET;
+}
+
 static void fail(struct stream *stream, int os_errno)
 {
-    error_set_errno(&stream->error, os_errno, "the channel through ssh failed");
+    if (!is_gone(os_errno))
+        error_set_errno(&stream->error, os_errno, "the channel through ssh failed");
     stream->ended = true;
     stream->readable = false;
     update_interest(stream);
@@ -147,12 +155,13 @@ bool stream_read(struct stream *stream)
     stream->told = false;
     if (got > 0) {
         stream->read_end += (size_t)got;
-        stream->readable = stream->read_end == INPUT_SIZE; /* else empty, or the loop will tell */
+        /* Else it is empty, or the loop will tell. */
+        stream->readable = stream->read_end == INPUT_SIZE || stream->unread_by_peer;
         update_interest(stream);
         return true;
     }
     stream->readable = false;
-    if (got == 0)
+    if (got == 0 || (would_block(errno) && stream->unread_by_peer))
         stream->ended = true;
     else if (!would_block(errno))
         fail(stream, errno);
@@ -198,11 +207,17 @@ size_t stream_room(const struct stream *stream)
 static size_t put_bytes(struct stream *stream, const uint8_t *bytes, size_t size)
 {
     size_t done = 0;
+    if (stream->unread_by_peer)
+        return size;
     while (stream->writable && done < size) {
         ssize_t put = write(stream->output, bytes + done, size - done);
         if (put > 0) {
             done += (size_t)put;
         } else if (put < 0 && errno != EINTR) {
+            if (is_gone(errno)) {
+                stream->unread_by_peer = stream->readable = true;
+                return size;
+            }
             stream->writable = false;
             if (!would_block(errno)) {
                 fail(stream, errno);

@@ -148,6 +148,20 @@ class Blocked(Case):
         self.copy(source, self.remote("far"))
         self.same_file("near/large", "far/large")
 
+    def test_case_20_ssh_ends_in_the_middle(self):
+        """The copy starts again by itself and goes on, whichever way the end shows."""
+        source = self.write("near/large", 20 * MIB)
+        process = self.start(*SLOW, "--udp=never", "-o", "ControlPath=none", source,
+                             self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            connections = [int(word) for word in file.read().split()]
+        self.assertEqual(len(connections), 1)
+        os.kill(connections[0], signal.SIGKILL)
+        result = self.finish(process, time.monotonic())
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/large", "far/large")
+
     def test_interrupt_on_the_way_through_ssh(self):
         self.rules("meta l4proto udp drop")
         source = self.write("near/large", 30 * MIB)

@@ -128,6 +128,7 @@ static void test_broken_framing(void **state)
     breaks((const uint8_t *)"Welcome", 7);
 }
 
+/* An end like any other, once what the other side said last was read. */
 static void test_a_reader_that_went_away(void **state)
 {
     (void)state;
@@ -137,10 +138,18 @@ static void test_a_reader_that_went_away(void **state)
     assert_int_equal(pipe(other), 0);
     struct stream *stream = stream_new(other[0], ends[1], NULL);
     close(ends[0]);
+    assert_int_equal(write(other[1], "\0\3bye", 5), 5);
     stream_write_frame(stream, (const uint8_t *)"abc", 3);
-    assert_true(stream_has_ended(stream));
-    assert_int_equal(stream_error(stream)->kind, ERROR_IO);
     assert_int_equal(stream_unwritten(stream), 0);
+    assert_false(stream_has_ended(stream));
+    uint8_t *frame;
+    size_t size;
+    assert_true(stream_read(stream));
+    assert_true(stream_next_frame(stream, &frame, &size));
+    assert_memory_equal(frame, "\0\3bye", 5);
+    assert_false(stream_read(stream));
+    assert_true(stream_has_ended(stream));
+    assert_int_equal(stream_error(stream)->kind, ERROR_NONE);
     stream_free(stream);
     close(ends[1]);
     close(other[0]);
