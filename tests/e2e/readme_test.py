@@ -173,7 +173,7 @@ class Commands(unittest.TestCase):
         return " ".join(words) in known
 
     def check_nft(self, words):
-        if words[:3] != ["sudo", "nft", "add"]:
+        if words[:3] != ["sudo", "nft", "insert"]:
             return False
         self.assertIn("{}-{}".format(*PORTS), words)
         tables = ("add table inet filter\n"
