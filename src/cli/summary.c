@@ -56,10 +56,18 @@ static void others(struct text *text, const struct transfer_progress *progress, 
                plural(progress->files_failed));
 }
 
+/* Where all of it was there already, nothing came at any rate. */
+static void append_rate(struct text *text, uint64_t whole, uint64_t came, uint64_t ns)
+{
+    char rate[24];
+    if (came > 0 || whole == 0)
+        append(text, " (%s)", format_byte_rate(rate, sizeof(rate), rate_of(came, ns)));
+}
+
 static void amounts(struct text *text, const struct transfer_progress *progress, uint64_t took_ns,
                     uint64_t command_ns)
 {
-    char size[24], took[24], command[24], rate[24], whole[24];
+    char size[24], took[24], command[24];
     if (progress->files_done == 0 && progress->verified_bytes == 0 && progress->files_skipped > 0) {
         append(text, "nothing to copy; command %s\n",
                format_time(command, sizeof(command), command_ns));
@@ -67,14 +75,15 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
         return;
     }
     uint64_t came = progress->verified_bytes - progress->kept_bytes;
-    append(text, "%s in %llu file%s, %s in %s (%s); command %s (%s)\n",
+    append(text, "%s in %llu file%s, %s in %s",
            format_size(size, sizeof(size), progress->verified_bytes),
            (unsigned long long)progress->files_done, plural(progress->files_done),
            progress->files_failed == 0 ? "verified" : "not all verified",
-           format_time(took, sizeof(took), took_ns),
-           format_byte_rate(rate, sizeof(rate), rate_of(came, took_ns)),
-           format_time(command, sizeof(command), command_ns),
-           format_byte_rate(whole, sizeof(whole), rate_of(came, command_ns)));
+           format_time(took, sizeof(took), took_ns));
+    append_rate(text, progress->verified_bytes, came, took_ns);
+    append(text, "; command %s", format_time(command, sizeof(command), command_ns));
+    append_rate(text, progress->verified_bytes, came, command_ns);
+    append(text, "\n");
     if (progress->kept_bytes > 0)
         append(text, "%s of it was there already\n",
                format_size(size, sizeof(size), progress->kept_bytes));

@@ -100,6 +100,16 @@ static void test_all_there(void **state)
     assert_null(strstr(text, "verified"));
 }
 
+static void test_content_there(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    progress.kept_bytes = progress.verified_bytes;
+    const char *text = text_of(&progress, NULL);
+    has(text, "was there already");
+    assert_null(strstr(text, "B/s)"));
+}
+
 static void test_drops(void **state)
 {
     (void)state;
@@ -150,6 +160,7 @@ int main(void)
         cmocka_unit_test(test_short_copies_say_nothing_of_the_path),
         cmocka_unit_test(test_all_there),
         cmocka_unit_test(test_drops),
+        cmocka_unit_test(test_content_there),
         cmocka_unit_test(test_nothing_moved),
         cmocka_unit_test(test_dry_run),
         cmocka_unit_test(test_small_buffers),
