@@ -19,7 +19,7 @@ struct stream {
     struct loop *loop;
     bool readable, writable, ended;
     bool unread_by_peer; /* nobody reads the output: the end, once what waits was read */
-    bool told; /* that it is readable, again: the loop need not go on */
+    bool told;           /* that it is readable, again: the loop need not go on */
     struct error error;
     size_t read_at, read_end;   /* unread frames in `in` */
     size_t write_at, write_end; /* unwritten bytes in `out` */
