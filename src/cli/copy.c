@@ -20,6 +20,7 @@
 #include "cli/report.h"
 #include "cli/retry.h"
 #include "cli/run_transfer.h"
+#include "cli/squeezed_storage.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_option_rows.h"
 #include "cli/test_hook.h"
@@ -156,10 +157,12 @@ static bool open_storage(void *context, const struct transfer_request *request,
         storage->source = copy->source;
         storage->source_ops = &file_source_ops;
         copy->source = NULL;
+        squeezed_storage(request, storage);
         return true;
     }
     storage->sink = file_sink_new();
     storage->sink_ops = &file_sink_ops;
+    squeezed_storage(request, storage);
     if (storage->sink != NULL && copy->lists.files != NULL)
         file_sink_set_list(storage->sink, copy->lists.files);
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");

@@ -10,6 +10,7 @@
 #include "cli/port_range.h"
 #include "cli/retry.h"
 #include "cli/ssh_option_rows.h"
+#include "tree/squeeze.h"
 
 /* ---- options with a form of their own ---- */
 
@@ -149,6 +150,8 @@ static const struct option table[] = {
     {0, "no-D", OPTION_FLAG, FIELD(no_specials), NULL, NULL, NULL},
     {'H', "hard-links", OPTION_FLAG, FIELD(hard_links), NULL,
      "keep hard links among what is copied", NULL},
+    {'z', "compress", OPTION_OPTIONAL, FIELD(compress), "auto|never|LEVEL",
+     "compress where that saves time, or at level 1 to 19", NULL},
     {0, "sparse", OPTION_FLAG, FIELD(sparse), NULL, "leave holes, and send none", NULL},
     {'X', "xattrs", OPTION_FLAG, FIELD(xattrs), NULL, "keep extended attributes", NULL},
     {'A', "acls", OPTION_FLAG, FIELD(acls), NULL, "keep access control lists", NULL},
@@ -332,6 +335,21 @@ static bool take_operands(struct copy_options *options, const char **words, size
            check_sides(options, error);
 }
 
+static bool check_compress(struct copy_options *options, struct error *error)
+{
+    const char *text = options->compress;
+    uint64_t level = 0;
+    options->squeeze_level = -1;
+    if (text == NULL || strcmp(text, "never") == 0)
+        return true;
+    bool automatic = text[0] == '\0' || strcmp(text, "auto") == 0;
+    if (!automatic && (!parse_unsigned(text, SQUEEZE_LEVEL_MAX, &level, NULL) || level == 0))
+        return error_set(error, ERROR_USAGE, "-z takes auto, never or a level from 1 to %u, not %s",
+                         SQUEEZE_LEVEL_MAX, text);
+    options->squeeze_level = (int)level;
+    return true;
+}
+
 /* "-" is standard input as the only source, standard output as the destination. */
 static bool check_stream(struct copy_options *options, struct error *error)
 {
@@ -429,7 +447,7 @@ bool copy_options_parse(struct copy_options *options, int argc, char **argv, str
         good = take_operands(options, words, count, error) &&
                take_settings(options, options->host, error) && check_limit(options, error) &&
                check_stream(options, error) && check_outputs(options, error) &&
-               ssh_options_finish(&options->ssh, error);
+               check_compress(options, error) && ssh_options_finish(&options->ssh, error);
     free(words);
     if (!good)
         copy_options_release(options);

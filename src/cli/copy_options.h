@@ -40,7 +40,9 @@ struct copy_options {
     uint64_t limit_bps;
     uint64_t retry_for_ns; /* 0: not at all */
     struct send_policy policy;
-    const char *json; /* NULL: off; "": to stdout; else a file */
+    const char *compress; /* as it was written; NULL: not */
+    int squeeze_level;    /* -1: not, 0: auto */
+    const char *json;     /* NULL: off; "": to stdout; else a file */
     struct operand *sources;
     size_t source_count;
     struct operand destination;

@@ -1,4 +1,5 @@
 #include "cli/copy_request.h"
+#include "tree/squeeze.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,6 +100,10 @@ static void set_flags(const struct copy_options *options, struct transfer_reques
         TRANSFER_SPECIALS);
     set(request, options->hard_links, TRANSFER_HARD_LINKS);
     set(request, options->sparse, TRANSFER_SPARSE);
+    set(request, options->squeeze_level >= 0 && !options->stream && squeeze_is_possible(),
+        TRANSFER_SQUEEZE);
+    if (options->squeeze_level > 0)
+        request->squeeze_level = (unsigned)options->squeeze_level;
     set(request, options->xattrs, TRANSFER_XATTRS);
     set(request, options->acls, TRANSFER_ACLS);
     set(request, options->no_perms, TRANSFER_NO_PERMS);

@@ -383,6 +383,8 @@ static bool parse_short(const struct option *table, struct words *words, void *t
             if (value == NULL)
                 return error_set(error, ERROR_USAGE, "-%c needs a value: -%c %s", *at, *at,
                                  option->value_name);
+        } else if (option->kind == OPTION_OPTIONAL && at[1] == '=') {
+            value = at + 2;
         }
         if (!use(words, option, target, value, error))
             return false;

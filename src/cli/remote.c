@@ -17,6 +17,7 @@
 #include "cli/interrupt.h"
 #include "cli/measure_far.h"
 #include "cli/run_transfer.h"
+#include "cli/squeezed_storage.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
 #include "tree/sink.h"
@@ -94,10 +95,12 @@ static bool open_storage(void *context, const struct transfer_request *request,
         storage->source = source;
         storage->source_ops = &file_source_ops;
         storage->names = file_source_ops.names(source);
+        squeezed_storage(request, storage);
         return true;
     }
     storage->sink = file_sink_new();
     storage->sink_ops = &file_sink_ops;
+    squeezed_storage(request, storage);
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
 }
 

@@ -529,6 +529,13 @@ static void sender_event(struct transfer *transfer, const struct session_event *
 
 /* ---- a step ---- */
 
+static uint64_t path_rate(const struct transfer *transfer)
+{
+    struct session_statistics statistics;
+    session_statistics(transfer->session, &statistics);
+    return statistics.rate_bps;
+}
+
 static bool feed_source(struct transfer *transfer, uint64_t now_ns)
 {
     struct sender *sender = transfer->sender;
@@ -538,7 +545,9 @@ static bool feed_source(struct transfer *transfer, uint64_t now_ns)
         if (bytes == NULL)
             break;
         sender->buffers_down++;
-        transfer_put(transfer, &(struct work_job){.kind = WORK_BUFFER, .bytes = bytes}, now_ns);
+        struct work_job job = {
+            .kind = WORK_BUFFER, .bytes = bytes, .path_bps = path_rate(transfer)};
+        transfer_put(transfer, &job, now_ns);
         moved = true;
     }
     return moved;

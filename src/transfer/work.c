@@ -266,15 +266,18 @@ static bool open_sink(struct work *work, const struct transfer_request *request,
                       struct work_report *report, struct error *error)
 {
     size_t size = (request->name_count + 7) / 8;
-    uint8_t *bitmap = calloc(1, size > 0 ? size : 1);
+    bool says = (request->flags & TRANSFER_SQUEEZE) != 0;
+    uint8_t *bitmap = calloc(1, size + 1);
     if (bitmap == NULL)
         return error_set(error, ERROR_MEMORY, "out of memory for the destination");
     if (!work->storage.sink_ops->open(work->storage.sink, request, bitmap, size, error)) {
         free(bitmap);
         return false;
     }
+    if (says)
+        bitmap[size] = work->storage.reads_squeezed ? SQUEEZED_IS_READ : 0;
     report->bytes = bitmap;
-    report->length = (uint32_t)size;
+    report->length = (uint32_t)(size + says);
     return true;
 }
 
@@ -377,6 +380,8 @@ static void do_job(struct work *work, const struct work_job *job)
     case WORK_BUFFER:
         assert(work->empty_count < WORK_BUFFERS_MAX);
         work->empty[work->empty_count++] = job->bytes;
+        if (work->opened && work->storage.source_ops->path_rate != NULL)
+            work->storage.source_ops->path_rate(work->storage.source, job->path_bps);
         break;
     case WORK_ANSWER:
         do_answer(work, job);

@@ -17,6 +17,7 @@ struct storage {
     const struct source_ops *source_ops;
     void *sink;
     const struct sink_ops *sink_ops;
+    bool reads_squeezed; /* the sink: squeezed blocks (TRANSFER_SQUEEZE) */
     /* A source on a server: the top-level names that the requested paths expanded to, in the order
      * that packed blocks count them. Borrowed until close. NULL: the last component of each
      * requested path, in order. */
@@ -76,6 +77,7 @@ struct work_job {
     uint8_t *bytes;
     size_t length;
     uint32_t block;
+    uint64_t path_bps; /* BUFFER: what the path carries now */
     struct hash_piece piece;
     struct sink_job sink;
 };

@@ -20,6 +20,9 @@
 #define PACK_FILE_MAX (512u * 1024u) /* larger files travel in content blocks */
 #define PACK_HASH_SIZE 32u
 
+/* A squeezed packed block: this byte, then a frame that holds one of the other forms. */
+#define PACK_SQUEEZED 3u
+
 enum pack_form { PACK_OFFER = 1, PACK_DELIVERY = 2 };
 
 enum entry_kind {

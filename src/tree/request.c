@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tree/display.h"
+#include "tree/squeeze.h"
 #include "tree/wildcard.h"
 
 #define KNOWN_FLAGS                                                                                \
@@ -12,7 +13,7 @@
      TRANSFER_IGNORE_EXISTING | TRANSFER_EXISTING | TRANSFER_NO_PERMS | TRANSFER_NO_TIMES |        \
      TRANSFER_OWNER | TRANSFER_GROUP | TRANSFER_NUMERIC_IDS | TRANSFER_OWNERS_ASKED |              \
      TRANSFER_XATTRS | TRANSFER_ACLS | TRANSFER_SPECIALS | TRANSFER_HARD_LINKS |                   \
-     TRANSFER_REMOVE_SOURCE | TRANSFER_SPARSE | TRANSFER_STREAM)
+     TRANSFER_REMOVE_SOURCE | TRANSFER_SPARSE | TRANSFER_STREAM | TRANSFER_SQUEEZE)
 
 void transfer_request_release(struct transfer_request *request)
 {
@@ -104,6 +105,8 @@ void transfer_request_encode(const struct transfer_request *request, struct writ
         write_varint(writer, request->max_delete);
     if ((request->flags & TRANSFER_REFERENCE) != 0)
         write_sized(writer, request->reference, strlen(request->reference));
+    if ((request->flags & TRANSFER_SQUEEZE) != 0)
+        write_u8(writer, (uint8_t)request->squeeze_level);
 }
 
 void transfer_request_take_filter(struct transfer_request *request, struct filter *filter)
@@ -198,7 +201,9 @@ static bool read_request(struct transfer_request *request, struct reader *reader
         if (request->reference == NULL)
             return error_set(error, ERROR_MEMORY, "no memory for a request");
     }
-    if (!reader_finished(reader))
+    if ((request->flags & TRANSFER_SQUEEZE) != 0)
+        request->squeeze_level = read_u8(reader);
+    if (!reader_finished(reader) || request->squeeze_level > SQUEEZE_LEVEL_MAX)
         return error_set(error, ERROR_PROTOCOL, "a request is cut short or too long");
     return true;
 }

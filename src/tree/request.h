@@ -46,7 +46,8 @@ enum transfer_flag {
     TRANSFER_ACLS = UINT64_C(1) << 33,
     TRANSFER_SPARSE = UINT64_C(1) << 34,
     TRANSFER_REMOVE_SOURCE = UINT64_C(1) << 35,
-    TRANSFER_STREAM = UINT64_C(1) << 36 /* push: one file, whose size comes at its end */
+    TRANSFER_STREAM = UINT64_C(1) << 36, /* push: one file, whose size comes at its end */
+    TRANSFER_SQUEEZE = UINT64_C(1) << 37 /* -z: blocks may be squeezed; a level follows */
 };
 
 struct transfer_request {
@@ -60,9 +61,10 @@ struct transfer_request {
     size_t name_count;
     char
         *destination; /* push: as the user wrote it, "" for home, "~/x" allowed. Pull: local path */
-    struct filter filter; /* without rules unless TRANSFER_FILTERS */
-    uint64_t max_delete;  /* with TRANSFER_MAX_DELETE */
-    char *reference;      /* with TRANSFER_REFERENCE: a directory on the destination's side */
+    struct filter filter;   /* without rules unless TRANSFER_FILTERS */
+    uint64_t max_delete;    /* with TRANSFER_MAX_DELETE */
+    unsigned squeeze_level; /* with TRANSFER_SQUEEZE: 0 auto, 1 to SQUEEZE_LEVEL_MAX */
+    char *reference;        /* with TRANSFER_REFERENCE: a directory on the destination's side */
 };
 
 void transfer_request_release(struct transfer_request *request);

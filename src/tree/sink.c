@@ -13,6 +13,7 @@
 #include "base/aligned.h"
 #include "base/units.h"
 #include "tree/sink_internal.h"
+#include "tree/squeeze.h"
 
 uint64_t sink_clock_ns(void)
 {
@@ -389,6 +390,8 @@ static void sink_close(void *context)
     filter_release(&sink->filter);
     free(sink->admitted);
     aligned_free(sink->block);
+    aligned_free(sink->unsqueezed);
+    squeezer_free(sink->squeezer);
     free(sink);
 }
 

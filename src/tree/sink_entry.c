@@ -334,6 +334,15 @@ void sink_packed(struct file_sink *sink, const uint8_t *bytes, size_t length, ui
 {
     struct pack_reader reader;
     struct error error = {0};
+    uint32_t plain;
+    if ((sink->flags & TRANSFER_SQUEEZE) != 0 && length > 0 && bytes[0] == PACK_SQUEEZED) {
+        if (!sink_unsqueeze(sink, bytes + 1, length - 1, BLOCK_SIZE, &plain)) {
+            sink_fail_protocol(sink, "a squeezed block cannot be read");
+            return;
+        }
+        bytes = sink->unsqueezed;
+        length = plain;
+    }
     if (!pack_open(&reader, bytes, length, sink->place.count, &error))
         sink_fail(sink, &error);
     else if (reader.form == PACK_OFFER)

@@ -16,6 +16,7 @@
  *   sink_batch.c      files that wait for a common sync, then their final names
  *   sink_directory.c  directories: made open to us, modes and times at the end
  *   sink_holes.c      blocks and pages of zeros
+ *   sink_squeezed.c   blocks that were made smaller on the way (-z)
  *   sink_stream.c     a file whose size comes at its end
  *   sink_links.c      further names of files, at the end
  *   sink_delete.c     what did not come, at the end
@@ -239,7 +240,9 @@ struct file_sink {
     size_t asked_bytes;
     struct holding *holdings;
     size_t holding_count, told_blocks, journal_count;
-    uint8_t *block; /* BLOCK_SIZE, for reading what is here; NULL until needed */
+    uint8_t *block;            /* BLOCK_SIZE, for reading what is here; NULL until needed */
+    struct squeezer *squeezer; /* and room for what a squeezed block holds; NULL until needed */
+    uint8_t *unsqueezed;
     bool turn;      /* reading for the sender, or copying */
     uint64_t taken; /* bytes that room is taken for, so as to know what is still to come */
     bool end_waits; /* END has come, files are still being copied here */
@@ -452,6 +455,11 @@ void batch_discard(struct file_sink *sink);
 /* Renames a synced temporary file to its final name; one that `is_new` replaces nothing. */
 bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
                   struct error *error);
+
+/* sink_squeezed.c */
+/* Unpacks into sink->unsqueezed, at most `most` bytes. False: these are no squeezed bytes. */
+bool sink_unsqueeze(struct file_sink *sink, const uint8_t *bytes, size_t size, size_t most,
+                    uint32_t *length);
 
 /* sink_holes.c */
 void holes_take(struct file_sink *sink, const struct sink_job *job);

@@ -323,6 +323,9 @@ void large_block(struct file_sink *sink, uint32_t block, uint8_t *bytes, uint32_
     }
     uint32_t index = block - file->first;
     struct error error = {0};
+    if (length < large_length(file->size, index) && (sink->flags & TRANSFER_SQUEEZE) != 0 &&
+        sink_unsqueeze(sink, bytes, length, large_length(file->size, index), &length))
+        memcpy(bytes, sink->unsqueezed, length);
     if (length != large_length(file->size, index)) {
         sink_give_back(sink, bytes);
         sink_fail_protocol(sink, "a content block has another length than its entry says");

@@ -18,6 +18,10 @@
 
 /* ---- source ---- */
 
+/* A bit of the byte that follows READY's bitmap with TRANSFER_SQUEEZE: the sink reads squeezed
+ * blocks. */
+#define SQUEEZED_IS_READ 0x01u
+
 /* How many blocks a piece of hashes tells of at most. */
 #define HASH_PIECE_BLOCKS 64u
 
@@ -97,8 +101,10 @@ struct source_ops {
      * NULL in a source of tests. */
     void (*failed)(void *source, const char *path);
     bool (*remove)(void *source, source_removal *removal, void *context, struct error *error);
-    /* Which top-level names exist at the destination (bit i of byte i/8), from READY. Called
-     * before the first next(). */
+    /* What the path carries now, payload bits a second; 0: not known. May be NULL. */
+    void (*path_rate)(void *source, uint64_t path_bps);
+    /* Which top-level names exist at the destination (bit i of byte i/8), from READY; with
+     * TRANSFER_SQUEEZE a byte more, see SQUEEZED_IS_READ. Called before the first next(). */
     void (*set_existing)(void *source, const uint8_t *bitmap, size_t size);
     /* Pull: the top-level names that the request's sources expanded to, in the order of their
      * indexes in entries and in the bitmap above; only `names`, `name_is_directory` and

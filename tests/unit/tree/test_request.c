@@ -12,6 +12,7 @@
 
 #include "tree/display.h"
 #include "tree/request.h"
+#include "tree/squeeze.h"
 #include "tree/wildcard.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
@@ -170,6 +171,28 @@ static void test_filter_limits(void **state)
     assert_false(decode(too_many, sizeof too_many));
 }
 
+/* A level is there with its flag, and within its limit. */
+static void test_squeeze_level(void **state)
+{
+    (void)state;
+    for (unsigned level = 0; level <= SQUEEZE_LEVEL_MAX + 1; level++) {
+        struct transfer_request request = {.flags = TRANSFER_SQUEEZE, .squeeze_level = level}, back;
+        uint8_t bytes[64];
+        struct writer writer = writer_of(bytes, sizeof bytes);
+        struct error error = {0};
+        assert_true(transfer_request_add(&request, "x", false));
+        transfer_request_encode(&request, &writer);
+        struct reader reader = reader_of(bytes, writer_size(&writer));
+        bool good = transfer_request_decode(&back, &reader, &error);
+        assert_int_equal(good, level <= SQUEEZE_LEVEL_MAX);
+        if (good)
+            assert_int_equal(back.squeeze_level, level);
+        if (good)
+            transfer_request_release(&back);
+        transfer_request_release(&request);
+    }
+}
+
 static bool admits(const char *asked, uint32_t flags, const char *name, bool is_directory)
 {
     struct transfer_request request = {.flags = flags}, names = {0};
@@ -276,10 +299,11 @@ static void test_display(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_cut_and_trailing),
-        cmocka_unit_test(test_limits),     cmocka_unit_test(test_filter_limits),
-        cmocka_unit_test(test_admits),     cmocka_unit_test(test_source_names),
-        cmocka_unit_test(test_wildcards),  cmocka_unit_test(test_display),
+        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_cut_and_trailing),
+        cmocka_unit_test(test_limits),        cmocka_unit_test(test_filter_limits),
+        cmocka_unit_test(test_squeeze_level), cmocka_unit_test(test_admits),
+        cmocka_unit_test(test_source_names),  cmocka_unit_test(test_wildcards),
+        cmocka_unit_test(test_display),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
