@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/answer_search.h"
+#include "cli/pipe_peek.h"
 #include "cli/shell_words.h"
 #include "cli/ssh_errors.h"
 #include "net/driver.h"
@@ -28,6 +29,7 @@
 #define END_NS NS_PER_S          /* for ssh to end once its output has */
 #define WAIT_MS 100              /* a signal may come just before a wait: so none is long */
 
+#define BLOCK (64 * 1024)
 #define SAID_MAX 260
 
 struct wait {
@@ -36,6 +38,8 @@ struct wait {
     const char *host;
     const struct ssh_reuse *reuse;
     struct answer_search search;
+    struct pipe_peek peek;
+    char bytes[BLOCK];
     size_t taken;
     uint64_t start_ns, until_ns, last_ns; /* of the last byte */
     bool logged_in;
@@ -172,17 +176,30 @@ static bool is_stuck(const struct wait *wait, uint64_t now_ns)
 
 /* ---- reading ---- */
 
-enum step { STEP_BYTE, STEP_END, STEP_LATE, STEP_STUCK, STEP_PROMPT, STEP_STOPPED };
+enum step {
+    STEP_BYTES,
+    STEP_END,
+    STEP_LATE,
+    STEP_FULL,
+    STEP_STUCK,
+    STEP_PROMPT,
+    STEP_STOPPED,
+    STEP_ANSWER
+};
 
-/* One byte: what follows the answer belongs to somebody else. */
-static enum step next_byte(struct wait *wait, char *byte, char *prompt, size_t capacity)
+/* What is there now is in wait->bytes then. It stays in the pipe but for *taken bytes: what follows
+ * the answer belongs to somebody else. */
+static enum step next_bytes(struct wait *wait, size_t *size, size_t *taken, char *prompt,
+                            size_t capacity)
 {
-    struct pollfd waits = {.fd = wait->channel->from_remote, .events = POLLIN};
+    int from = wait->channel->from_remote;
+    struct pollfd waits = {.fd = from, .events = POLLIN};
     while (!is_stopped(wait->options)) {
         if (poll(&waits, 1, WAIT_MS) > 0) {
-            ssize_t got = read(wait->channel->from_remote, byte, 1);
-            if (got >= 0 || errno != EINTR)
-                return got == 1 ? STEP_BYTE : STEP_END;
+            ssize_t got = pipe_peek_look(&wait->peek, from, wait->bytes, BLOCK, taken);
+            *size = got > 0 ? (size_t)got : 0;
+            if (got >= 0 || errno != EAGAIN)
+                return got > 0 ? STEP_BYTES : STEP_END;
         }
         uint64_t now_ns = driver_now();
         if (wait->options->on_wait != NULL)
@@ -198,6 +215,35 @@ static enum step next_byte(struct wait *wait, char *byte, char *prompt, size_t c
     return STEP_STOPPED;
 }
 
+/* Takes what belongs to the search out of the pipe. */
+static bool search_bytes(struct wait *wait, size_t size, size_t taken)
+{
+    bool found = false;
+    size_t used = 0;
+    while (used < size && !found)
+        found = answer_search_take(&wait->search, wait->bytes[used++]);
+    pipe_peek_skip(wait->channel->from_remote, used - taken);
+    wait->taken += used;
+    return found;
+}
+
+static enum step search(struct wait *wait, char *prompt, size_t capacity)
+{
+    enum step step;
+    size_t size, taken;
+    while ((step = next_bytes(wait, &size, &taken, prompt, capacity)) == STEP_BYTES) {
+        wait->last_ns = driver_now();
+        if (search_bytes(wait, size, taken))
+            return STEP_ANSWER;
+        see_login(wait, wait->last_ns);
+        if (wait->last_ns >= wait->until_ns)
+            return STEP_LATE;
+        if (wait->taken >= ANSWER_BYTES)
+            return STEP_FULL;
+    }
+    return step;
+}
+
 static bool hear(struct wait *wait, struct error *error)
 {
     struct error said = {0};
@@ -208,16 +254,26 @@ static bool hear(struct wait *wait, struct error *error)
     return error_set(error, said.kind, "%s: %s", wait->host, said.text);
 }
 
+/* It says things, but not the one that is waited for. */
+static bool explain_noise(const struct wait *wait, enum step step, struct error *error)
+{
+    char said[SAID_MAX];
+    what_it_said(wait, said);
+    const char *quoted = said[0] != '\0' ? said : "(unprintable)";
+    char amount[40] = "";
+    if (step == STEP_FULL)
+        snprintf(amount, sizeof(amount), ", more than %u MiB of them", ANSWER_BYTES >> 20);
+    return error_set(error, ERROR_NO_REMOTE,
+                     "%s does not start petrel but goes on saying other things%s: %s; look at the "
+                     "start-up files of the shell there",
+                     wait->host, amount, quoted);
+}
+
 static bool explain_silence(const struct wait *wait, struct error *error)
 {
     char said[SAID_MAX], command[200];
     unsigned seconds = (unsigned)((driver_now() - wait->start_ns) / NS_PER_S);
     what_it_said(wait, said);
-    if (wait->taken > 0)
-        return error_set(error, ERROR_NO_REMOTE,
-                         "%s does not start petrel but goes on saying other things: %s; look at "
-                         "the start-up files of the shell there",
-                         wait->host, said);
     ssh_command_text(command, sizeof(command), wait->options, wait->host, "petrel version");
     return error_set(error, ERROR_NO_REMOTE, "no petrel answered on %s in %u s%s%.150s%s; try: %s",
                      wait->host, seconds, said[0] != '\0' ? " (" : "", said,
@@ -254,8 +310,24 @@ static enum ssh_outcome fail(struct wait *wait, enum step step, const char *prom
         explain_prompt(wait, prompt, error);
     else if (step == STEP_END)
         explain_end(wait, status, error);
+    else if (wait->taken > 0)
+        explain_noise(wait, step, error);
     else
         explain_silence(wait, error);
+    return SSH_FAILED;
+}
+
+static enum ssh_outcome wait_for(struct wait *wait, struct error *error)
+{
+    char prompt[128];
+    wait->start_ns = driver_now();
+    wait->until_ns = wait->start_ns + login_time(wait);
+    enum step step = search(wait, prompt, sizeof(prompt));
+    if (step != STEP_ANSWER)
+        return fail(wait, step, prompt, error);
+    if (hear(wait, error))
+        return SSH_ANSWERED;
+    ssh_close(wait->channel, NS_PER_S);
     return SSH_FAILED;
 }
 
@@ -263,26 +335,19 @@ enum ssh_outcome ssh_answer_wait(struct ssh_channel *channel, const struct ssh_o
                                  const char *host, const struct ssh_reuse *reuse,
                                  struct error *error)
 {
-    struct wait wait = {.channel = channel, .options = options, .host = host, .reuse = reuse};
-    char byte, prompt[128];
-    enum step step = STEP_BYTE;
-    wait.start_ns = driver_now();
-    wait.until_ns = wait.start_ns + login_time(&wait);
-    while (wait.taken < ANSWER_BYTES &&
-           (step = next_byte(&wait, &byte, prompt, sizeof(prompt))) == STEP_BYTE) {
-        wait.last_ns = driver_now();
-        if (wait.taken++ == 0)
-            see_login(&wait, wait.last_ns);
-        if (!answer_search_take(&wait.search, byte)) {
-            if (wait.last_ns < wait.until_ns)
-                continue;
-            step = STEP_LATE;
-            break;
-        }
-        if (hear(&wait, error))
-            return SSH_ANSWERED;
+    struct wait *wait = calloc(1, sizeof(*wait));
+    if (wait == NULL) {
         ssh_close(channel, NS_PER_S);
+        error_set(error, ERROR_MEMORY, "no memory for what ssh says");
         return SSH_FAILED;
     }
-    return fail(&wait, step, prompt, error);
+    wait->channel = channel;
+    wait->options = options;
+    wait->host = host;
+    wait->reuse = reuse;
+    pipe_peek_open(&wait->peek);
+    enum ssh_outcome outcome = wait_for(wait, error);
+    pipe_peek_close(&wait->peek);
+    free(wait);
+    return outcome;
 }

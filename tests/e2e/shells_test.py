@@ -140,6 +140,17 @@ class Shells(hosts.Case):
             self.start_file("bash", f"{line}\n")
             self.arrives()
 
+    def test_case_06_megabytes(self):
+        """Read by the block, whatever they are, up to a limit that is named."""
+        self.login_shell(find_shell("bash"))
+        noise = self.write("noise", 3 * MIB)
+        for line in (f"cat {noise}", "head -c 7000000 /dev/zero"):
+            self.start_file("bash", f"{line}\n")
+            self.arrives()
+        self.start_file("bash", "head -c 20000000 /dev/zero\n")
+        self.fails(NO_REMOTE, [HOST, "8 MiB", "(unprintable)", "start-up files"], "-B", "-o",
+                   "ControlPath=none", self.source, self.remote("far"))
+
     def test_case_06_on_stderr(self):
         self.login_shell(find_shell("bash"))
         self.start_file("bash", "printf 'stty: not \\033[1ma tty\\n' >&2\n")
