@@ -296,7 +296,8 @@ static int report(struct bench *bench)
         bench_print(&bench->result);
     }
     struct error failed = {0};
-    if (json != NULL && !bench_print_json(&bench->result, code, json, &failed)) {
+    FILE *out = bench->options.common.json_out;
+    if (json != NULL && !bench_print_json(&bench->result, code, out, json, &failed)) {
         fprintf(stderr, "petrel: %s\n", failed.text);
         return exit_code_of(failed.kind);
     }

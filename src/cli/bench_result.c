@@ -211,8 +211,8 @@ static json_t *build(const struct bench_result *result, int exit_code)
     return object;
 }
 
-bool bench_print_json(const struct bench_result *result, int exit_code, const char *file,
+bool bench_print_json(const struct bench_result *result, int exit_code, FILE *out, const char *file,
                       struct error *error)
 {
-    return json_report_write(build(result, exit_code), file, error);
+    return json_report_write_to(build(result, exit_code), out, file, error);
 }

@@ -32,8 +32,8 @@ struct bench_result {
 };
 
 void bench_print(const struct bench_result *result);
-/* To `file`, or to stdout for "". */
-bool bench_print_json(const struct bench_result *result, int exit_code, const char *file,
+/* To `out`, which json_report_open gave for `file`, and which is closed. */
+bool bench_print_json(const struct bench_result *result, int exit_code, FILE *out, const char *file,
                       struct error *error);
 
 #endif

@@ -279,7 +279,8 @@ static int report(struct doctor *doctor)
     if (doctor->options.common.ssh.stop != NULL && *doctor->options.common.ssh.stop > 0)
         code = EXIT_INTERRUPTED;
     const char *json = doctor->options.common.json;
-    if (json != NULL && !doctor_print_json(&doctor->facts, &findings, code, json, &error)) {
+    FILE *out = doctor->options.common.json_out;
+    if (json != NULL && !doctor_print_json(&doctor->facts, &findings, code, out, json, &error)) {
         fprintf(stderr, "petrel: %s\n", error.text);
         return exit_code_of(error.kind);
     }

@@ -40,17 +40,22 @@ static const char *icmp_meaning(int icmp_errno)
     return strerror(icmp_errno);
 }
 
+static void allow_here(struct finding *finding, const struct doctor_facts *facts)
+{
+    finding_next(
+        finding,
+        "allow it here: nft insert rule inet filter output udp dport %u-%u accept (see nft "
+        "list ruleset)",
+        facts->first_port, facts->last_port);
+}
+
 static void explain_local(struct finding *finding, const struct doctor_facts *facts,
                           const char *address, int local_errno)
 {
     if (local_errno == EPERM || local_errno == EACCES) {
         finding_say(finding, "a firewall rule on this machine refuses to send UDP to %s (%s)",
                     address, strerror(local_errno));
-        finding_next(
-            finding,
-            "allow it here: nft insert rule inet filter output udp dport %u-%u accept (see nft "
-            "list ruleset)",
-            facts->first_port, facts->last_port);
+        allow_here(finding, facts);
         return;
     }
     finding_say(finding, "nothing can be sent from here to %s (%s)", address,
@@ -58,10 +63,50 @@ static void explain_local(struct finding *finding, const struct doctor_facts *fa
     finding_next(finding, "this machine has no way there: ip route get %s", address);
 }
 
+static bool is_own_rule(const struct probe_refusal *refusal)
+{
+    return refusal->icmp_is_own &&
+           (refusal->icmp_errno == ECONNREFUSED || refusal->local_errno == EPERM ||
+            refusal->local_errno == EACCES);
+}
+
+/* Who sent the ICMP message tells whose rule it is: this machine's, the host's, or that of a router
+ * in between. */
+static void explain_icmp(struct finding *finding, const struct doctor_facts *facts,
+                         const struct probe_target *target, const char *address)
+{
+    const struct probe_refusal *refusal = &target->refusal;
+    const char *meaning = icmp_meaning(refusal->icmp_errno);
+    char from[64];
+    host_text(from, sizeof(from), &refusal->icmp_from);
+    if (is_own_rule(refusal)) {
+        finding_say(
+            finding,
+            "a firewall rule on this machine refuses to send UDP to %s (rejected by itself, "
+            "%s, with ICMP %s)",
+            address, from, meaning);
+        allow_here(finding, facts);
+    } else if (refusal->icmp_is_own) {
+        finding_say(finding, "nothing gets from here to %s: this machine itself, %s, says %s",
+                    address, from, meaning);
+        finding_next(finding, "this machine finds no way there: ip route get %s", address);
+    } else if (address_same_host(&refusal->icmp_from, &target->address)) {
+        finding_say(finding, "UDP to ports %u-%u of %s is rejected: %s sent ICMP %s",
+                    facts->first_port, facts->last_port, address, from, meaning);
+        name_rule(finding, facts);
+    } else {
+        finding_say(finding,
+                    "UDP to ports %u-%u of %s is rejected on the way: %s, in between, sent ICMP %s",
+                    facts->first_port, facts->last_port, address, from, meaning);
+        finding_next(finding, "ask who runs %s to let UDP %u-%u through to %s", from,
+                     facts->first_port, facts->last_port, address);
+    }
+}
+
 static void explain_silence(struct finding *finding, const struct doctor_facts *facts,
                             const struct probe_target *target, unsigned arrived)
 {
-    char address[64], from[64];
+    char address[64];
     host_text(address, sizeof(address), &target->address);
     if (arrived > 0 && facts->arrivals.refusal[0] != '\0') {
         finding_say(finding,
@@ -81,11 +126,7 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
                      "let them in here: nft insert rule inet filter input udp sport %u-%u accept",
                      facts->first_port, facts->last_port);
     } else if (target->refusal.icmp_errno != 0) {
-        finding_say(finding, "UDP to ports %u-%u of %s is rejected: %s sent ICMP %s",
-                    facts->first_port, facts->last_port, address,
-                    host_text(from, sizeof(from), &target->refusal.icmp_from),
-                    icmp_meaning(target->refusal.icmp_errno));
-        name_rule(finding, facts);
+        explain_icmp(finding, facts, target, address);
     } else if (target->refusal.local_errno != 0) {
         explain_local(finding, facts, address, target->refusal.local_errno);
     } else {
@@ -146,7 +187,9 @@ static void judge_ports(const struct doctor_facts *facts, struct findings *findi
     if (facts->echo_error.kind != ERROR_NONE) {
         char command[FINDING_COMMAND_MAX];
         struct finding *finding = add_finding(findings, VERDICT_FAILED, "UDP ports");
-        finding->kind = facts->echo_error.kind;
+        /* A used-up range is a path without UDP, for a copy. */
+        finding->kind =
+            facts->echo_error.kind == ERROR_IO ? ERROR_UNREACHABLE : facts->echo_error.kind;
         finding_say(finding, "on %s: %.280s", facts->host, facts->echo_error.text);
         finding_next(finding, "name other ports with --udp-ports, or see who has them: %s",
                      command_there(command, facts, "ss -ulpn"));

@@ -128,7 +128,7 @@ static json_t *build(const struct doctor_facts *facts, const struct findings *fi
 }
 
 bool doctor_print_json(const struct doctor_facts *facts, const struct findings *findings,
-                       int exit_code, const char *file, struct error *error)
+                       int exit_code, FILE *out, const char *file, struct error *error)
 {
-    return json_report_write(build(facts, findings, exit_code), file, error);
+    return json_report_write_to(build(facts, findings, exit_code), out, file, error);
 }

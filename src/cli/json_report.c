@@ -22,7 +22,7 @@ void json_report_object(json_t *object, const char *name, const struct field *ta
     json_object_set_new(object, name, inner);
 }
 
-static bool write_to(const json_t *object, FILE *out, const char *file, struct error *error)
+static bool write_all(const json_t *object, FILE *out, const char *file, struct error *error)
 {
     bool good =
         json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) == 0 &&
@@ -31,13 +31,28 @@ static bool write_to(const json_t *object, FILE *out, const char *file, struct e
                                    file[0] != '\0' ? file : "stdout");
 }
 
-bool json_report_write(json_t *object, const char *file, struct error *error)
+FILE *json_report_open(const char *file, struct error *error)
 {
     FILE *out = file[0] != '\0' ? fopen(file, "we") : stdout;
-    bool good = out != NULL ? write_to(object, out, file, error)
-                            : error_set_errno(error, errno, "cannot write %s", file);
-    if (out != NULL && out != stdout)
+    if (out == NULL)
+        error_set_errno(error, errno, "cannot write %s", file);
+    return out;
+}
+
+bool json_report_write_to(json_t *object, FILE *out, const char *file, struct error *error)
+{
+    bool good = write_all(object, out, file, error);
+    if (out != stdout)
         fclose(out);
     json_decref(object);
     return good;
+}
+
+bool json_report_write(json_t *object, const char *file, struct error *error)
+{
+    FILE *out = json_report_open(file, error);
+    if (out != NULL)
+        return json_report_write_to(object, out, file, error);
+    json_decref(object);
+    return false;
 }

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/copy_options.h"
 #include "cli/exit_code.h"
+#include "cli/json_report.h"
 #include "cli/port_range.h"
 
 #define TIME_LEAST_NS (100 * NS_PER_MS)
@@ -65,8 +66,14 @@ bool measure_options_parse(struct measure_options *options, const struct option 
         *code = EXIT_USAGE;
         return false;
     }
-    if (!options->help)
-        return true;
+    if (!options->help) {
+        if (options->json == NULL ||
+            (options->json_out = json_report_open(options->json, &error)) != NULL)
+            return true;
+        fprintf(stderr, "petrel: %s\n", error.text);
+        *code = exit_code_of(error.kind);
+        return false;
+    }
     printf("petrel %s [OPTION...] [user@]host\n\nOptions:\n", argv[0]);
     options_print_help(table);
     return false;

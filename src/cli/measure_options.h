@@ -3,6 +3,8 @@
 #ifndef PETREL_CLI_MEASURE_OPTIONS_H
 #define PETREL_CLI_MEASURE_OPTIONS_H
 
+#include <stdio.h>
+
 #include "cli/operand.h"
 #include "cli/settings.h"
 #include "cli/ssh_option_rows.h"
@@ -13,6 +15,7 @@ struct measure_options {
     uint16_t first_port, last_port;
     uint64_t time_ns; /* 0: the command's own */
     const char *json; /* NULL: none; "": stdout; else a file */
+    FILE *json_out;   /* open from measure_options_parse on, for json_report_write_to; or NULL */
     bool help;
     struct option_uses uses;
     struct settings settings; /* those of copy's that are options here */
@@ -48,8 +51,8 @@ bool measure_option_ports(void *target, const char *value, struct error *error);
 bool measure_option_time(void *target, const char *value, struct error *error);
 
 /* Parses a command's line into its options, which begin with a struct measure_options: sets the
- * defaults of these, takes the one operand, the host. Prints the error or the help; false when the
- * command is to end now, with *code. */
+ * defaults of these, takes the one operand, the host, and opens what --json names. Prints the error
+ * or the help; false when the command is to end now, with *code. */
 bool measure_options_parse(struct measure_options *options, const struct option *table, int argc,
                            char **argv, int *code);
 void measure_options_release(struct measure_options *options);

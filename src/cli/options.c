@@ -123,6 +123,11 @@ static const char *spelling(const struct option *option, char text[NAME_MAX_LENG
     return text;
 }
 
+static bool is_stdout(const struct option *option, const char *value)
+{
+    return strcmp(option->value_name, "FILE") == 0 && strcmp(value, "-") == 0;
+}
+
 static bool apply(const struct option *option, void *target, const char *value, struct error *error)
 {
     void *field = (char *)target + option->offset;
@@ -140,7 +145,7 @@ static bool apply(const struct option *option, void *target, const char *value, 
         *(const char **)field = value;
         return true;
     case OPTION_OPTIONAL:
-        *(const char **)field = value != NULL ? value : "";
+        *(const char **)field = value != NULL && !is_stdout(option, value) ? value : "";
         return true;
     case OPTION_LIST:
         return list_add(field, value, error);

@@ -14,10 +14,12 @@
 #include "base/error.h"
 
 enum option_kind {
-    OPTION_FLAG,     /* bool: set */
-    OPTION_COUNT,    /* int: counted up */
-    OPTION_TEXT,     /* const char *: the value */
-    OPTION_OPTIONAL, /* const char *: the value after '=', "" without one; -x=VALUE, --long=VALUE */
+    OPTION_FLAG,  /* bool: set */
+    OPTION_COUNT, /* int: counted up */
+    OPTION_TEXT,  /* const char *: the value */
+    /* const char *: the value after '=', "" without one; -x=VALUE, --long=VALUE. Where it names a
+     * file, "-" is standard output, "" as well. */
+    OPTION_OPTIONAL,
     OPTION_LIST,     /* struct option_list: values in order */
     OPTION_IGNORED,  /* accepted for habit's sake, means nothing here */
     OPTION_RATE,     /* uint64_t: bits a second */

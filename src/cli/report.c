@@ -190,7 +190,7 @@ static void print_summary(struct report *report, const struct transfer_progress 
 static const char *find_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--json") == 0)
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--json=-") == 0)
             return "";
         if (strncmp(argv[i], "--json=", 7) == 0)
             return argv[i] + 7;

@@ -1,6 +1,7 @@
 #include "measure/udp_probe.h"
 
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -333,6 +334,27 @@ static bool is_silent(const struct port_walk *walk)
     return answered == 0;
 }
 
+static bool is_own_address(const struct address *address)
+{
+    struct ifaddrs *all = NULL;
+    bool found = false;
+    if (address->family == 0 || getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *at = all; at != NULL && !found; at = at->ifa_next) {
+        struct sockaddr_storage storage = {0};
+        struct address own;
+        if (at->ifa_addr == NULL ||
+            (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6))
+            continue;
+        memcpy(&storage, at->ifa_addr,
+               at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                   : sizeof(struct sockaddr_in));
+        found = sockaddr_to_address(&own, &storage) && address_same_host(&own, address);
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 /* After our own packets, as a copy does it: an address translator then knows our port, and the
  * other end's firewall has forgotten what it dropped. */
 static void after_first_turns(struct port_walk *walk)
@@ -364,6 +386,10 @@ void udp_probe_ports(struct udp_prober *prober, const struct port_set *ports,
             after_first_turns(&walk);
         if (all_answered(&walk) || (turn >= SILENT_TURNS && is_silent(&walk)))
             break;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct probe_refusal *refusal = &targets[i].refusal;
+        refusal->icmp_is_own = refusal->icmp_errno != 0 && is_own_address(&refusal->icmp_from);
     }
 }
 

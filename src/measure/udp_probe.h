@@ -12,6 +12,7 @@ struct probe_refusal {
     int local_errno;          /* of a send that a local rule or a missing route refused; 0: none */
     int icmp_errno;           /* of an ICMP message that came back; 0: none */
     struct address icmp_from; /* who sent it */
+    bool icmp_is_own;         /* this very machine did: a rule of its own, or no way from it */
     uint16_t icmp_port;       /* about which port */
     uint16_t icmp_mtu;        /* of "packet too big" messages, the least; 0: none came */
 };

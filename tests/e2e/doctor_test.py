@@ -128,6 +128,12 @@ class Planted(Doctor):
         nft(NEAR_EXEC, "output: meta l4proto udp drop")
         self.blocked(["rule on this machine refuses", "Operation not permitted"], "output udp dport")
 
+    def test_case_02_rejected_by_a_local_rule(self):
+        for how in ("", " with icmpx type admin-prohibited"):
+            nft(NEAR_EXEC, f"output: meta l4proto udp reject{how}")
+            self.blocked("rule on this machine refuses", "output udp dport")
+            subprocess.run(["nft", "delete", "table", "inet", "planted"], check=True)
+
     def test_case_02_a_rule_at_the_server_refuses_the_answers(self):
         nft(FAR_EXEC, "output: meta l4proto udp drop")
         self.blocked(["arrive there", "on that host refuses", "Operation not permitted"],
@@ -172,7 +178,7 @@ class Planted(Doctor):
 
     def test_all_ports_in_use(self):
         self.hold((FIRST, LAST))
-        self.doctor(code=11)
+        self.doctor(code=40)
         self.names("UDP ports", ["in use", str(FIRST)], "failed", "--udp-ports",
                    also={"rate to expect there"})
 
@@ -358,9 +364,27 @@ class BadInput(Doctor):
         self.assertIn("-", self.fails("--", "-oProxyCommand=x"))
 
     def test_json_that_cannot_be_written(self):
-        done = subprocess.run([PETREL, "doctor", "-F", CONFIG, "--remote-petrel", "/none",
-                               "--json=/nonexistent/x", HOST], stderr=subprocess.PIPE, text=True)
-        self.assertEqual(done.returncode, 47, done.stderr)
+        """Said before anything is measured: no program is started over there."""
+        started = self.path("started")
+        for command in ("doctor", "bench"):
+            done = subprocess.run([PETREL, command, "-F", CONFIG, "--remote-petrel",
+                                   f"touch {started}; {PETREL}", "--json=/nonexistent/x", HOST],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, 47, done.stderr)
+            self.assertIn("cannot write /nonexistent/x", done.stderr)
+            self.assertFalse(os.path.exists(started))
+
+    def test_json_to_standard_output_by_its_other_name(self):
+        for words in (["doctor", "-F", CONFIG, "--remote-petrel", "/none", HOST],
+                      ["bench", "-F", CONFIG, "--remote-petrel", "/none", HOST],
+                      ["config", HOST], ["paths"],
+                      ["copy", "--dry-run", "/nonexistent/file", f"{HOST}:/tmp"]):
+            done = subprocess.run([PETREL, words[0], "--json=-", *words[1:]], cwd=self.near,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(os.listdir(self.near), [], words)
+            for line in done.stdout.splitlines():
+                self.assertEqual(json.loads(line)["schema"], 1)
+            self.assertTrue(done.stdout, words)
 
 
 if __name__ == "__main__":

@@ -140,17 +140,26 @@ static void test_why_udp_is_silent(void **state)
     static const struct {
         int local_errno, icmp_errno;
         bool arrives;
+        uint8_t from; /* the last byte of who sent it */
+        bool own;
         const char *says, *next;
     } cases[] = {
-        {0, 0, false, "nothing arrives there", "ufw allow 60000:60009/udp"},
-        {0, 0, true, "no answer comes back", "udp sport 60000-60009"},
-        {0, ECONNREFUSED, false, "192.0.2.1 sent ICMP port unreachable", "firewall-cmd"},
-        {0, EACCES, false, "administratively prohibited", "nft insert rule"},
-        {0, EHOSTUNREACH, false, "host unreachable", "open UDP"},
-        {EPERM, 0, false, "rule on this machine", "output udp dport"},
-        {ENETUNREACH, 0, false, "nothing can be sent from here", "ip route get 192.0.2.7"},
+        {0, 0, false, 0, false, "nothing arrives there", "ufw allow 60000:60009/udp"},
+        {0, 0, true, 0, false, "no answer comes back", "udp sport 60000-60009"},
+        {0, ECONNREFUSED, false, 7, false, "192.0.2.7 sent ICMP port unreachable", "firewall-cmd"},
+        {0, EACCES, false, 7, false, "administratively prohibited", "nft insert rule"},
+        {0, EHOSTUNREACH, false, 7, false, "host unreachable", "open UDP"},
+        {0, ECONNREFUSED, false, 1, false, "192.0.2.1, in between, sent ICMP port unreachable",
+         "ask who runs 192.0.2.1"},
+        {0, ECONNREFUSED, false, 3, true, "rule on this machine", "output udp dport"},
+        {EPERM, EHOSTUNREACH, false, 3, true, "rule on this machine", "output udp dport"},
+        {0, EHOSTUNREACH, false, 3, true, "this machine itself, 192.0.2.3, says host unreachable",
+         "ip route get 192.0.2.7"},
+        {EPERM, 0, false, 0, false, "rule on this machine", "output udp dport"},
+        {ENETUNREACH, 0, false, 0, false, "nothing can be sent from here",
+         "ip route get 192.0.2.7"},
         /* What comes back says more than what could not leave once. */
-        {EPERM, ECONNREFUSED, false, "sent ICMP", "open UDP"},
+        {EPERM, ECONNREFUSED, false, 7, false, "sent ICMP", "open UDP"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct doctor_facts facts;
@@ -162,7 +171,8 @@ static void test_why_udp_is_silent(void **state)
         facts.targets[0].refusal =
             (struct probe_refusal){.local_errno = cases[i].local_errno,
                                    .icmp_errno = cases[i].icmp_errno,
-                                   .icmp_from = {.family = 4, .bytes = {192, 0, 2, 1}}};
+                                   .icmp_is_own = cases[i].own,
+                                   .icmp_from = {.family = 4, .bytes = {192, 0, 2, cases[i].from}}};
         facts.chosen = -1;
         facts.to.tried = facts.from.tried = false;
         expect(&facts, "UDP 192.0.2.7", VERDICT_FAILED, cases[i].says, cases[i].next);
