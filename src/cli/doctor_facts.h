@@ -26,7 +26,9 @@ struct doctor_facts {
     uint16_t first_port, last_port;
 
     /* SSH, and what answered there. */
-    uint64_t ssh_ns, ping_ns;
+    uint64_t ssh_ns, ping_ns; /* until petrel answered, or until that was given up */
+    uint64_t login_ns;        /* of ssh_ns, until the login was seen over; 0: it was not seen */
+    enum ssh_fault fault;
     bool ssh_reused;          /* a connection kept from before, so no login */
     struct error start_error; /* no petrel could be asked: nothing below is known but `near` */
     char far_version[32];
@@ -46,6 +48,10 @@ struct doctor_facts {
     struct probe_loss loss;
     uint16_t interface_mtu;
     struct probe_size size_there, size_both; /* packets of the interface's MTU */
+    /* Where packets of the size that a session begins with do not come back: about the largest that
+     * do (whole IP packets), and whether the larger ones arrive there at least. 0: not so. */
+    unsigned size_passing;
+    bool large_arrive;
 
     struct doctor_run to, from;    /* over UDP, memory to memory */
     struct doctor_run with_disks;  /* there, from the source's disk to the destination's */

@@ -12,6 +12,7 @@
 #include "net/udp.h"
 
 #define SSH_SLOW_NS (5 * NS_PER_S)
+#define APART_NS (100 * NS_PER_MS) /* what the end of a login is seen by, at best */
 
 const char *const verdict_names[VERDICT_COUNT] = {[VERDICT_OK] = "ok",
                                                   [VERDICT_SLOW] = "slow",
@@ -40,6 +41,15 @@ void finding_say(struct finding *finding, const char *format, ...)
     va_end(arguments);
 }
 
+void finding_add(struct finding *finding, const char *format, ...)
+{
+    size_t length = strlen(finding->text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(finding->text + length, sizeof(finding->text) - length, format, arguments);
+    va_end(arguments);
+}
+
 void finding_next(struct finding *finding, const char *format, ...)
 {
     va_list arguments;
@@ -57,7 +67,7 @@ char *command_there(char *text, const struct doctor_facts *facts, const char *co
 
 static void judge_ssh(const struct doctor_facts *facts, struct findings *findings)
 {
-    char time[24], command[FINDING_COMMAND_MAX];
+    char time[24], login[24], command[FINDING_COMMAND_MAX];
     const struct error *error = &facts->start_error;
     bool failed = error->kind == ERROR_SSH || error->kind == ERROR_INTERRUPTED;
     struct finding *finding = add_finding(findings, VERDICT_OK, "SSH");
@@ -70,10 +80,22 @@ static void judge_ssh(const struct doctor_facts *facts, struct findings *finding
                      command_there(command, facts, "true"));
         return;
     }
-    finding_say(finding, "%s until %s answered%s", time,
-                error->kind == ERROR_NONE ? "petrel there" : "a shell there",
-                facts->ssh_reused ? ", by a connection that was kept open" : "");
-    if (facts->ssh_ns >= SSH_SLOW_NS) {
+    if (error->kind != ERROR_NONE && facts->login_ns == 0) {
+        finding->verdict = VERDICT_UNKNOWN;
+        finding_say(finding, "nothing was heard in %s, of a login or of what runs after it", time);
+        finding_next(finding, "see how far it gets: %s, with -v",
+                     command_there(command, facts, "true"));
+        return;
+    }
+    uint64_t login_ns = facts->login_ns != 0 ? facts->login_ns : facts->ssh_ns;
+    bool apart = facts->ssh_ns > login_ns + APART_NS, good = error->kind == ERROR_NONE;
+    format_time(login, sizeof(login), login_ns);
+    finding_say(finding, "%s%s%s%s%s", apart || !good ? login : "",
+                apart || !good ? " until the login was over" : "", apart && good ? ", " : "",
+                good ? time : "", good ? " until petrel there answered" : "");
+    if (facts->ssh_reused)
+        finding_add(finding, ", by a connection that was kept open");
+    if (login_ns >= SSH_SLOW_NS) {
         finding->verdict = VERDICT_SLOW;
         finding_next(finding,
                      "see where it waits: %s, with -v (often names: UseDNS in sshd_config, or a "
@@ -87,25 +109,42 @@ static void judge_program(const struct doctor_facts *facts, struct findings *fin
     const struct error *error = &facts->start_error;
     if (error->kind == ERROR_SSH || error->kind == ERROR_INTERRUPTED)
         return;
+    char time[24], command[FINDING_COMMAND_MAX];
     struct finding *finding = add_finding(findings, VERDICT_OK, "petrel there");
     if (error->kind == ERROR_NONE) {
         bool same = strcmp(facts->far_version, PETREL_VERSION) == 0;
+        uint64_t start_ns = facts->login_ns != 0 ? facts->ssh_ns - facts->login_ns : 0;
         finding_say(finding, "version %s%s%s", facts->far_version, same ? "" : ", here ",
                     same ? "" : PETREL_VERSION);
+        if (start_ns < SSH_SLOW_NS)
+            return;
+        finding->verdict = VERDICT_SLOW;
+        finding_say(finding, "version %s answered %s after the login", facts->far_version,
+                    format_time(time, sizeof(time), start_ns));
+        finding_next(finding, "see what the start-up files of the shell there wait for: %s",
+                     command_there(command, facts, "true"));
         return;
     }
-    char command[FINDING_COMMAND_MAX];
     finding->verdict = VERDICT_FAILED;
     finding->kind = error->kind;
     finding_say(finding, "%.340s", error->text);
-    if (error->kind == ERROR_NO_REMOTE || error->kind == ERROR_VERSION)
+    bool held = facts->fault == SSH_FAULT_HELD;
+    if (facts->fault == SSH_FAULT_PASSWORD) {
+        finding_next(finding, "let it start without one: NOPASSWD for petrel in sudoers there");
+    } else if (error->kind == ERROR_VERSION || (error->kind == ERROR_NO_REMOTE && !held)) {
         finding_next(finding, "%s",
                      install_command_text(command, sizeof(command), facts->ssh, facts->host));
-    else {
+    } else {
+        const char *named = facts->ssh->remote_petrel;
         char version[120];
-        snprintf(version, sizeof(version), "%.100s version",
-                 facts->ssh->remote_petrel != NULL ? facts->ssh->remote_petrel : "petrel");
-        finding_next(finding, "%s", command_there(command, facts, version));
+        snprintf(version, sizeof(version), "%.100s version", named != NULL ? named : "petrel");
+        finding_next(finding, "%s%s", command_there(command, facts, version),
+                     !held           ? ""
+                     : named != NULL ? ": what --remote-petrel names has to run petrel there, and "
+                                       "the shell's start-up files must not end or wait"
+                                     : ": if that says no version, a start-up file of the shell "
+                                       "there (.bashrc, .profile) or a forced command ends or "
+                                       "waits before petrel runs");
     }
 }
 
@@ -216,10 +255,8 @@ static void judge_disk(const struct doctor_disk *disk, bool source, uint64_t pat
     if (path_bps == 0 || disk->speed.rate_bps >= path_bps)
         return;
     finding->verdict = VERDICT_SLOW;
-    size_t length = strlen(finding->text);
-    snprintf(finding->text + length, sizeof(finding->text) - length,
-             ": slower than the path, which carries %s",
-             format_byte_rate(room, sizeof(room), path_bps));
+    finding_add(finding, ": slower than the path, which carries %s",
+                format_byte_rate(room, sizeof(room), path_bps));
     if (source)
         finding_next(finding, "a copy goes at the disk's pace; read from a faster one if there is");
     else
@@ -253,8 +290,8 @@ void doctor_judge(const struct doctor_facts *facts, struct findings *findings)
     judge_machine(facts, true, findings);
     if (facts->has_far)
         judge_machine(facts, false, findings);
-    uint64_t path_bps = facts->to.tried ? facts->to.receiver.sustained_bps
-                                        : facts->through_ssh.sender.sustained_bps;
+    uint64_t path_bps = !facts->through_ssh.tried ? facts->to.receiver.sustained_bps
+                                                  : facts->through_ssh.sender.sustained_bps;
     judge_disk(&facts->source, true, path_bps, facts->host, findings);
     judge_disk(&facts->destination, false, path_bps, facts->host, findings);
     judge_rate(facts, findings);

@@ -47,6 +47,9 @@ struct finding *add_finding(struct findings *findings, enum verdict verdict, con
                             ...) __attribute__((format(printf, 3, 4)));
 void finding_say(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Appends to what was said. */
+void finding_add(struct finding *finding, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void finding_next(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* "ssh ... HOST COMMAND" with what the user gave for ssh; `text` of FINDING_COMMAND_MAX. */

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/doctor_judge.h"
 #include "net/udp.h"
+#include "transport/limits.h"
 
 #define RTT_LONG_NS (300 * NS_PER_MS)
 #define JITTER_LARGE_NS (20 * NS_PER_MS)
@@ -95,14 +96,42 @@ static void explain_small(struct finding *finding, const struct doctor_facts *fa
         found);
 }
 
+/* Less than a session begins with. */
+static void explain_too_small(struct finding *finding, const struct doctor_facts *facts)
+{
+    char address[64];
+    unsigned least = DATAGRAM_MIN + (facts->targets[facts->chosen].address.family == 4 ? 28u : 48u);
+    address_format(address, sizeof(address), &facts->targets[facts->chosen].address);
+    char *colon = strrchr(address, ':');
+    if (colon != NULL)
+        *colon = '\0';
+    finding->verdict = VERDICT_FAILED;
+    finding->kind = ERROR_UNREACHABLE;
+    finding_say(
+        finding,
+        "packets over about %u bytes vanish%s; petrel needs %u, so that its UDP does not get "
+        "through",
+        facts->size_passing, facts->large_arrive ? " on the way back" : " on the way there", least);
+    finding_next(
+        finding,
+        "find what drops large UDP packets or fragments: a firewall rule on length, here or "
+        "on %s, or a tunnel with a small MTU: tracepath -n %s",
+        facts->host, address);
+}
+
 static void judge_mtu(const struct doctor_facts *facts, struct findings *findings)
 {
     unsigned there = ip_size(facts, &facts->to), back = ip_size(facts, &facts->from);
     unsigned found = there != 0 && (back == 0 || there < back) ? there : back;
     bool whole = facts->size_both.answered > 0;
-    if (found == 0 && !whole)
+    bool too_small = facts->size_passing != 0 && found == 0;
+    if (found == 0 && !whole && !too_small)
         return;
     struct finding *finding = add_finding(findings, VERDICT_OK, "packet size");
+    if (too_small) {
+        explain_too_small(finding, facts);
+        return;
+    }
     /* A short transfer over a bad path may not have got so far. */
     if (whole && found < facts->interface_mtu)
         found = facts->interface_mtu;
@@ -200,14 +229,40 @@ static struct estimate estimate_rate(const struct doctor_facts *facts, bool to)
     return estimate;
 }
 
+/* Nothing was verified, however long was waited: of the disks something is known all the same. */
+static void say_unknown(struct finding *finding, const struct doctor_facts *facts,
+                        const struct doctor_run *run, bool to)
+{
+    char rate[24];
+    struct estimate disks = {UINT64_MAX, NULL};
+    if (to && facts->source.tried)
+        hold_to(&disks, facts->source.speed.rate_bps, "the disk here");
+    if (to && facts->destination.tried)
+        hold_to(&disks, facts->destination.speed.rate_bps, "the disk there");
+    finding->verdict = VERDICT_UNKNOWN;
+    finding_say(finding, "unknown: nothing arrived and was verified within %.1f s",
+                run->sender.seconds);
+    if (disks.limit != NULL)
+        finding_add(finding, "; at most %s, which is what %s gives",
+                    format_byte_rate(rate, sizeof(rate), disks.rate_bps), disks.limit);
+    finding_next(finding, "measure for longer, on machines that are less busy: --time=30s");
+}
+
 static void judge_direction(const struct doctor_facts *facts, bool to, struct findings *findings)
 {
     const struct doctor_run *run = to ? &facts->to : &facts->from;
     if (!run->tried)
         return;
-    struct finding *finding = add_finding(
-        findings, VERDICT_OK, to ? "rate to expect there" : "rate to expect from there");
-    if (run->error.kind != ERROR_NONE) {
+    bool failed = run->error.kind != ERROR_NONE;
+    /* Told by its cause, or beside the rate of the way that a copy takes instead. */
+    if (failed && facts->size_passing != 0)
+        return;
+    bool apart = failed && facts->through_ssh.tried;
+    struct finding *finding = add_finding(findings, VERDICT_OK,
+                                          apart ? "session over UDP"
+                                          : to  ? "rate to expect there"
+                                                : "rate to expect from there");
+    if (failed) {
         finding->verdict = VERDICT_FAILED;
         finding->kind = run->error.kind;
         finding_say(finding, "a session of memory blocks failed: %.280s", run->error.text);
@@ -219,16 +274,18 @@ static void judge_direction(const struct doctor_facts *facts, bool to, struct fi
     const struct session_figures *sender = &run_of(facts, to)->sender;
     *(to ? &findings->expected_to_bps : &findings->expected_from_bps) = estimate.rate_bps;
     *(to ? &findings->limit_to : &findings->limit_from) = estimate.limit;
+    if (estimate.rate_bps == 0) {
+        say_unknown(finding, facts, run, to);
+        return;
+    }
     finding_say(finding, "%s, limited by %s (%s%.1f %% lost in this short run, round trip %s)",
-                format_byte_rate(rate, sizeof(rate), estimate.rate_bps),
-                estimate.limit != NULL ? estimate.limit : "nothing known",
+                format_byte_rate(rate, sizeof(rate), estimate.rate_bps), estimate.limit,
                 to ? "" : "disks not counted; ",
                 sender->packets_sent > 0
                     ? 100.0 * (double)sender->packets_lost / (double)sender->packets_sent
                     : 0,
                 format_time(rtt, sizeof(rtt), sender->rtt_ns));
-    if (estimate.rate_bps < RATE_SMALL_BPS && estimate.limit != NULL &&
-        strcmp(estimate.limit, "the path") == 0) {
+    if (estimate.rate_bps < RATE_SMALL_BPS && strcmp(estimate.limit, "the path") == 0) {
         finding->verdict = VERDICT_SLOW;
         finding_next(finding,
                      "the path carries no more: compare with what the line should give, and "
@@ -269,6 +326,10 @@ static void judge_ssh_rate(const struct doctor_facts *facts, struct findings *fi
     if (run->error.kind != ERROR_NONE) {
         finding->verdict = VERDICT_UNKNOWN;
         finding_say(finding, "unknown: %.300s", run->error.text);
+        return;
+    }
+    if (run->sender.sustained_bps == 0) {
+        say_unknown(finding, facts, run, true);
         return;
     }
     struct estimate estimate = {run->sender.sustained_bps, "the SSH channel"};

@@ -88,6 +88,9 @@ static bool explain_end(const struct wait *wait, int status, struct error *error
             error, ERROR_SSH, "ssh could not start a session on %s%s%.150s%s; try: %s%s", host,
             said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "",
             ssh_command_text(command, sizeof(command), wait->options, host, "true"), hidden);
+    wait->channel->fault = wants_password(said)             ? SSH_FAULT_PASSWORD
+                           : status == 127 || status == 126 ? SSH_FAULT_ABSENT
+                                                            : SSH_FAULT_HELD;
     if (wants_password(said))
         return error_set(error, ERROR_NO_REMOTE,
                          "%s wants a password that nobody can type there: %s; allow sudo to run "
@@ -153,6 +156,7 @@ static void see_login(struct wait *wait, uint64_t now_ns)
         !(wait->taken > 0 || ssh_reuse_logged_in(wait->reuse, wait->channel->pid)))
         return;
     wait->logged_in = true;
+    wait->channel->login_ns = now_ns - wait->start_ns;
     wait->until_ns = now_ns + ANSWER_NS;
 }
 
@@ -233,9 +237,10 @@ static enum step search(struct wait *wait, char *prompt, size_t capacity)
     size_t size, taken;
     while ((step = next_bytes(wait, &size, &taken, prompt, capacity)) == STEP_BYTES) {
         wait->last_ns = driver_now();
-        if (search_bytes(wait, size, taken))
-            return STEP_ANSWER;
+        bool found = search_bytes(wait, size, taken);
         see_login(wait, wait->last_ns);
+        if (found)
+            return STEP_ANSWER;
         if (wait->last_ns >= wait->until_ns)
             return STEP_LATE;
         if (wait->taken >= ANSWER_BYTES)
@@ -251,6 +256,7 @@ static bool hear(struct wait *wait, struct error *error)
     if (bootstrap_read_answer(&channel->answer, wait->search.line, &said))
         return check_version(&channel->answer, wait->host, error);
     channel->missing = said.kind == ERROR_NO_REMOTE;
+    channel->fault = channel->missing ? SSH_FAULT_ABSENT : SSH_FAULT_OTHER;
     return error_set(error, said.kind, "%s: %s", wait->host, said.text);
 }
 
@@ -259,6 +265,7 @@ static bool explain_noise(const struct wait *wait, enum step step, struct error 
 {
     char said[SAID_MAX];
     what_it_said(wait, said);
+    wait->channel->fault = SSH_FAULT_HELD;
     const char *quoted = said[0] != '\0' ? said : "(unprintable)";
     char amount[40] = "";
     if (step == STEP_FULL)
@@ -274,6 +281,7 @@ static bool explain_silence(const struct wait *wait, struct error *error)
     char said[SAID_MAX], command[200];
     unsigned seconds = (unsigned)((driver_now() - wait->start_ns) / NS_PER_S);
     what_it_said(wait, said);
+    wait->channel->fault = SSH_FAULT_HELD;
     ssh_command_text(command, sizeof(command), wait->options, wait->host, "petrel version");
     return error_set(error, ERROR_NO_REMOTE, "no petrel answered on %s in %u s%s%.150s%s; try: %s",
                      wait->host, seconds, said[0] != '\0' ? " (" : "", said,
@@ -282,6 +290,7 @@ static bool explain_silence(const struct wait *wait, struct error *error)
 
 static void explain_prompt(const struct wait *wait, const char *prompt, struct error *error)
 {
+    wait->channel->fault = SSH_FAULT_PASSWORD;
     error_set(error, ERROR_NO_REMOTE,
               "%s wants a password that nobody can type there: %s; allow %s to run without one, "
               "for sudo by NOPASSWD in sudoers",
@@ -304,6 +313,9 @@ static enum ssh_outcome fail(struct wait *wait, enum step step, const char *prom
         explain_end(wait, status, error);
         return SSH_STUCK;
     }
+    /* Only ssh itself ends with 255: anything else came from the other side of a login. */
+    if (step == STEP_END && status >= 0 && status != 255 && wait->channel->login_ns == 0)
+        wait->channel->login_ns = driver_now() - wait->start_ns;
     if (step == STEP_STOPPED || is_stopped(wait->options))
         error_set(error, ERROR_INTERRUPTED, "interrupted");
     else if (step == STEP_PROMPT)

@@ -31,10 +31,20 @@ struct ssh_options {
 
 struct ssh_errors;
 
+/* Why nothing answered there, as far as that can be told: it decides what to do next. */
+enum ssh_fault {
+    SSH_FAULT_OTHER,
+    SSH_FAULT_ABSENT, /* there is no such program */
+    SSH_FAULT_HELD, /* the login went well, and then something else ended or never came to an end */
+    SSH_FAULT_PASSWORD /* something there wants one, and nobody can type it */
+};
+
 struct ssh_channel {
     pid_t pid;
     int to_remote, from_remote; /* the far end's stdin and stdout; -1 when closed */
     struct bootstrap_answer answer;
+    uint64_t login_ns;              /* from ssh's start until the login was seen over; 0: never */
+    enum ssh_fault fault;           /* after a failure */
     bool missing;                   /* searched for over there and not found */
     bool reused;                    /* by a connection kept from before: no login */
     bool jumped;                    /* through a jump host or proxy command */

@@ -6,13 +6,14 @@ planted, and the rate that it foretells is the rate of the copy that follows.
 """
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
 import time
 
 import hosts
-from hosts import CONFIG, FAR_EXEC, HOOKS, HOST, MIB, PETREL, TEMP
+from hosts import CONFIG, FAR_EXEC, FAR_HOME, HOOKS, HOST, MIB, PETREL, TEMP
 
 FIRST, LAST = 60000, 60009
 NEAR_EXEC = []  # the tests run there
@@ -44,7 +45,9 @@ class Doctor(hosts.Case):
 
     def doctor(self, *words, code=0, far=PETREL, near=PETREL, env=None, host=HOST, seconds="200ms",
                disk=False, prefix=()):
-        options = ["-F", CONFIG, "--remote-petrel", far, "--json", "--time", seconds]
+        options = ["-F", CONFIG, "--json", "--time", seconds]
+        if far is not None:
+            options += ["--remote-petrel", far]
         if not any(word.startswith("--udp-ports") for word in words):
             options += ["--udp-ports", f"{FIRST}-{LAST}"]
         if not disk:
@@ -225,6 +228,17 @@ class Planted(Doctor):
         self.doctor(seconds="500ms")
         self.names("packet size", ["1440 bytes", "black hole"], "slow", "MTU to 1440")
 
+    def test_case_13_large_packets_dropped(self):
+        """Fewer bytes than a session begins with: a copy goes through ssh."""
+        nft(FAR_EXEC, "input: udp length > 1000 drop")
+        answer = self.doctor(code=40)
+        self.names("packet size", ["packets over about", "on the way there"], "failed",
+                   "drops large UDP", also={"rate to expect there"})
+        said = int(re.search(r"about (\d+) bytes", self.findings["packet size"]["text"])[1])
+        self.assertTrue(960 <= said <= 1020, said)
+        self.assertIn("SSH", answer["limit_to"])
+        self.assertGreater(answer["expected_to_bps"], 1e6)
+
     def test_a_slow_path(self):
         self.link("--rate", "4mbit", "--rtt", "10ms", "--queue", "50p")
         answer = self.doctor(seconds="1200ms")
@@ -306,6 +320,21 @@ class Planted(Doctor):
         self.names("petrel there", "cannot be run", "failed",
                    f"petrel install -F {CONFIG} {HOST}")
         self.assertIn("processor here", self.findings)
+
+    def test_a_startup_file_that_ends(self):
+        names = [os.path.join(FAR_HOME, name) for name in (".bashrc", ".profile")]
+        for name in names:
+            with open(name, "w") as file:
+                file.write("exit 0\n")
+            self.addCleanup(os.remove, name)
+        self.doctor(code=42, far=None)
+        self.names("petrel there", "petrel did not start", "failed", "start-up file")
+
+    def test_a_remote_command_that_hangs(self):
+        self.doctor(code=42, far="sh -c 'echo hello; exec sleep 21'")
+        self.names("petrel there", "hello", "failed", "--remote-petrel")
+        self.assertNotIn("install", self.findings["petrel there"]["next"])
+        self.assertRegex(self.findings["SSH"]["text"], "until the login was over")
 
     def fake(self, line):
         return self.write("fake", mode=0o755, text=f"#!/bin/sh\nread start\necho '{line}'\ncat\n")

@@ -236,6 +236,9 @@ static void test_slow_ssh_and_failed_sessions(void **state)
     all_is_well(&facts);
     facts.ssh_ns = 8 * NS_PER_S;
     expect(&facts, "SSH", VERDICT_SLOW, "8.0 s", "ssh server true, with -v");
+    /* What starts after the login is not ssh's fault. */
+    facts.login_ns = NS_PER_S;
+    expect(&facts, "petrel there", VERDICT_SLOW, "7.0 s after the login", "start-up files");
     facts.ssh_ns = NS_PER_S;
     error_set(&facts.to.error, ERROR_PEER_LOST, "the far end fell silent");
     expect(&facts, "rate to expect there", VERDICT_FAILED, "fell silent", "again");
@@ -260,13 +263,62 @@ static void test_advice_keeps_the_options_for_ssh(void **state)
     expect(&facts, "SSH", VERDICT_FAILED, "refused",
            "ssh -p 2222 -F 'my config' -J gate server true");
     error_clear(&facts.start_error);
+    facts.login_ns = NS_PER_S / 10;
+    facts.ssh_ns = 20 * NS_PER_S;
+    facts.fault = SSH_FAULT_ABSENT;
     error_set(&facts.start_error, ERROR_NO_REMOTE, "there is no petrel");
     expect(&facts, "petrel there", VERDICT_FAILED, "no petrel",
            "petrel install -P 2222 -F 'my config' -J gate server");
+    facts.fault = SSH_FAULT_HELD;
+    expect(&facts, "petrel there", VERDICT_FAILED, "no petrel",
+           "ssh -p 2222 -F 'my config' -J gate server petrel version: if");
+    facts.fault = SSH_FAULT_PASSWORD;
+    expect(&facts, "petrel there", VERDICT_FAILED, "no petrel", "NOPASSWD");
+    facts.fault = SSH_FAULT_OTHER;
     error_clear(&facts.start_error);
     error_set(&facts.start_error, ERROR_PEER, "it is odd");
     expect(&facts, "petrel there", VERDICT_FAILED, "odd",
            "ssh -p 2222 -F 'my config' -J gate server petrel version");
+}
+
+static void test_too_small_for_a_session(void **state)
+{
+    (void)state;
+    struct doctor_facts facts;
+    struct findings findings;
+    all_is_well(&facts);
+    facts.size_both = facts.size_there = (struct probe_size){.sent = 5};
+    facts.size_passing = 1000;
+    memset(&facts.to, 0, sizeof(facts.to));
+    memset(&facts.from, 0, sizeof(facts.from));
+    facts.to.tried = facts.through_ssh.tried = true;
+    error_set(&facts.to.error, ERROR_UNREACHABLE, "no answer");
+    facts.through_ssh.sender = figures(300000000, 0);
+    doctor_judge(&facts, &findings);
+    bool found = false;
+    for (unsigned i = 0; i < findings.count; i++) {
+        const struct finding *one = &findings.list[i];
+        bool size = strcmp(one->name, "packet size") == 0;
+        found |= size && strstr(one->text, "over about 1000 bytes vanish on the way there") != NULL;
+        assert_true(one->verdict == (size ? VERDICT_FAILED : VERDICT_OK) ||
+                    strcmp(one->name, "rate to expect there") == 0);
+    }
+    assert_true(found);
+    assert_int_equal(findings_exit_code(&findings), EXIT_UNREACHABLE);
+    assert_int_equal(findings.expected_to_bps, 300000000);
+    assert_string_equal(findings.limit_to, "the SSH channel");
+}
+
+static void test_nothing_was_verified(void **state)
+{
+    (void)state;
+    struct doctor_facts facts;
+    all_is_well(&facts);
+    facts.to.sender.sustained_bps = facts.to.receiver.sustained_bps = 0;
+    facts.destination.tried = true;
+    facts.destination.speed.rate_bps = 40000000;
+    expect(&facts, "rate to expect there", VERDICT_UNKNOWN,
+           "5.00 MB/s, which is what the disk there", "--time");
 }
 
 static void test_the_rate_with_the_disks_at_work(void **state)
@@ -314,6 +366,8 @@ int main(void)
         cmocka_unit_test(test_advice_keeps_the_options_for_ssh),
         cmocka_unit_test(test_the_rate_with_the_disks_at_work),
         cmocka_unit_test(test_slow_ssh_and_failed_sessions),
+        cmocka_unit_test(test_too_small_for_a_session),
+        cmocka_unit_test(test_nothing_was_verified),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
