@@ -32,7 +32,7 @@ static void usage(void)
           "  --send | --receive   this end's role (connect sends, serve receives)\n"
           "  --size SIZE          to send (4G)\n"
           "  --lanes N            client; 0: auto\n"
-          "  --threads N          server\n"
+          "  --threads N          server; at most half of the processors serve lanes\n"
           "  --pool BLOCKS        receiver's memory in MiB (96)\n"
           "  --limit RATE, --fixed RATE\n"
           "  --timeout TIME       until no answer, or silence, is an error (20s)\n"
@@ -228,7 +228,7 @@ int main(int argc, char **argv)
         config.candidates[0] = options.server;
         config.candidate_count = 1;
     } else {
-        listener = driver_listen(60000, 61000, options.threads, &error);
+        listener = driver_listen(60000, 61000, driver_threads(options.threads), &error);
         check(listener != NULL, &error);
         config.listener = listener;
         printf("%u\n", udp_listener_port(listener));

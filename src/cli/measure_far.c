@@ -209,7 +209,7 @@ static void start_session(struct far_end *far, const struct measure_request *req
         measure_job_open_disk(&job->run, request, &error) && open_ports_channel(far, &error);
     if (good)
         job->listener = driver_listen(request->first_port, request->last_port,
-                                      measure_job_threads(request->lanes), &error);
+                                      driver_threads(request->lanes), &error);
     job->run.driver.listener = job->listener;
     job->running =
         job->listener != NULL && quiet_thread_start(&job->thread, run_session, job, &error);

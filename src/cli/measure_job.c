@@ -64,11 +64,3 @@ void measure_job_release(struct session_run *run)
     run->memory.disk = 0;
     wipe(run->driver.secret, sizeof(run->driver.secret));
 }
-
-unsigned measure_job_threads(unsigned lanes)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (lanes == 0)
-        return driver_default_lanes();
-    return processors > 0 && lanes > (unsigned)processors ? (unsigned)processors : lanes;
-}

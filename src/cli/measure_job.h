@@ -13,7 +13,5 @@ void measure_job_prepare(struct session_run *run, const struct measure_request *
 bool measure_job_open_disk(struct session_run *run, const struct measure_request *request,
                            struct error *error);
 void measure_job_release(struct session_run *run);
-/* Network threads of a server for so many lanes, 0 for auto. */
-unsigned measure_job_threads(unsigned lanes);
 
 #endif

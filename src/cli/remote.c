@@ -157,16 +157,6 @@ static int serve(struct remote *remote, struct udp_listener *listener)
     return progress.files_failed > 0 ? EXIT_PARTIAL : EXIT_OK;
 }
 
-/* One network thread a lane, as far as there are processors. */
-static unsigned network_threads(const struct bootstrap_start *start)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (start->lanes == 0)
-        return driver_default_lanes();
-    return processors > 0 && start->lanes > (unsigned)processors ? (unsigned)processors
-                                                                 : start->lanes;
-}
-
 int command_remote(int argc, char **argv)
 {
     (void)argc;
@@ -200,7 +190,7 @@ int command_remote(int argc, char **argv)
     struct udp_listener *listener = NULL;
     if (remote.start.ways != WAY_SSH) {
         listener = driver_listen(remote.start.first_port, remote.start.last_port,
-                                 network_threads(&remote.start), &error);
+                                 driver_threads(remote.start.lanes), &error);
         if (listener == NULL && (remote.start.ways & WAY_SSH) == 0) {
             error.kind = ERROR_UNREACHABLE; /* whatever the cause: no UDP */
             return refuse(&error);

@@ -101,8 +101,9 @@ void driver_free(struct driver *driver);
 /* The monotonic clock that all times are taken from. */
 uint64_t driver_now(void);
 
-/* How many network threads and lanes `auto` starts with: half the processors, 1 to 4. */
-unsigned driver_default_lanes(void);
+/* How many network threads serve so many lanes: one each, as far as half of the processors; the
+ * other half hash and wait for disks. 0 lanes: what `auto` starts with, 1 to 4. */
+unsigned driver_threads(unsigned lanes);
 
 /* Server: binds one UDP port out of [first, last] on all addresses, IPv4 and IPv6, one SO_REUSEPORT
  * socket per network thread. ERROR_IO that names the range when all of it is in use. */

@@ -9,16 +9,12 @@
 #define GROW_EVERY_NS NS_PER_S
 #define BUSY_PERCENT 70u
 
-static unsigned processors(void)
+unsigned driver_threads(unsigned lanes)
 {
-    long count = sysconf(_SC_NPROCESSORS_ONLN);
-    return count < 1 ? 1 : count > LANES_MAX ? LANES_MAX : (unsigned)count;
-}
-
-unsigned driver_default_lanes(void)
-{
-    unsigned half = processors() / 2;
-    return half < 1 ? 1 : half > LANES_AUTO_MAX ? LANES_AUTO_MAX : half;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned half = processors < 2 ? 1 : (unsigned)processors / 2;
+    unsigned most = lanes == 0 ? LANES_AUTO_MAX : lanes;
+    return half < most ? half : most;
 }
 
 /* ---- starting ---- */
@@ -76,7 +72,7 @@ static void fill_session_config(struct driver *driver, struct session_config *se
 
 static unsigned wanted_lanes(const struct driver *driver)
 {
-    unsigned wanted = driver->config.lanes != 0 ? driver->config.lanes : driver_default_lanes();
+    unsigned wanted = driver->config.lanes != 0 ? driver->config.lanes : driver_threads(0);
     unsigned most = session_datagram_lanes(driver->session);
     return wanted < most ? wanted : most;
 }
@@ -162,7 +158,7 @@ bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *
 /* The worker for lane `index`: one thread a lane as far as there are processors. */
 static struct worker *worker_for_lane(struct driver *driver, unsigned index, struct error *error)
 {
-    unsigned threads = processors();
+    unsigned threads = driver_threads(LANES_MAX);
     unsigned at = index % threads;
     while (driver->worker_count <= at)
         if (!add_worker(driver, error))
@@ -201,10 +197,9 @@ static void consider_growing(struct driver *driver, uint64_t now_ns)
             busy = true;
     }
     driver->grow_at_ns = now_ns + GROW_EVERY_NS;
-    /* A lane's thread with no processor of its own beside the disk's and the hashes' only costs. */
     unsigned most = session_datagram_lanes(driver->session);
-    if (most > processors() / 2)
-        most = processors() / 2;
+    if (most > driver_threads(LANES_MAX))
+        most = driver_threads(LANES_MAX);
     if (busy && driver->lanes_wanted < most)
         driver->lanes_wanted++;
 }
