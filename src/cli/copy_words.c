@@ -16,6 +16,9 @@ static void write_advice(const struct copy_situation *situation, enum driver_ref
     if (refusal == REFUSAL_HERE)
         snprintf(text, capacity, "allow UDP to ports %u-%u of %s in the firewall of this machine",
                  situation->first_port, situation->last_port, situation->host);
+    else if (refusal == REFUSAL_THERE)
+        snprintf(text, capacity, "allow %s to send UDP from ports %u-%u in its own firewall",
+                 situation->host, situation->first_port, situation->last_port);
     else
         snprintf(text, capacity, "open UDP ports %u-%u on %s (or name open ones with --udp-ports)",
                  situation->first_port, situation->last_port, situation->host);

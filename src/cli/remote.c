@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -24,6 +25,9 @@
 #include "tree/source.h"
 
 #define SECRET_LIFE_NS (60 * NS_PER_S)
+#define SMALL_RANGE 32
+#define PORT_NAPS 33u /* three seconds and a little */
+#define PORT_NAP_NS (100 * NS_PER_MS)
 #define START_LINE_MS 10000 /* that it may be silent before its end */
 
 struct remote {
@@ -128,6 +132,8 @@ static int serve(struct remote *remote, struct udp_listener *listener)
                      .open_storage = open_storage,
                      .open_context = remote},
         .driver = {.listener = listener,
+                   .first_port = remote->start.first_port,
+                   .last_port = remote->start.last_port,
                    .stream = (remote->start.ways & (WAY_SSH | WAY_PORTS)) != 0,
                    .stream_for_ports = (remote->start.ways & WAY_PORTS) != 0,
                    .stream_in = STDIN_FILENO,
@@ -155,6 +161,27 @@ static int serve(struct remote *remote, struct udp_listener *listener)
     if (!good)
         return exit_code_of(error.kind);
     return progress.files_failed > 0 ? EXIT_PARTIAL : EXIT_OK;
+}
+
+/* Another copy may have taken the last ports of a small range, only to see which of them is open.
+ */
+static struct udp_listener *listen_in_range(const struct bootstrap_start *start,
+                                            struct error *error)
+{
+    const struct timespec nap = {.tv_nsec = PORT_NAP_NS};
+    unsigned naps = start->last_port - start->first_port < SMALL_RANGE ? PORT_NAPS : 0;
+    for (;; naps--) {
+        struct error cause = {0};
+        struct udp_listener *listener = driver_listen(start->first_port, start->last_port,
+                                                      driver_threads(start->lanes), &cause);
+        if (listener != NULL)
+            return listener;
+        if (naps == 0) {
+            *error = cause;
+            return NULL;
+        }
+        nanosleep(&nap, NULL);
+    }
 }
 
 int command_remote(int argc, char **argv)
@@ -189,8 +216,7 @@ int command_remote(int argc, char **argv)
         return answer(&remote.start, NULL) ? file_job_serve() : EXIT_PROTOCOL;
     struct udp_listener *listener = NULL;
     if (remote.start.ways != WAY_SSH) {
-        listener = driver_listen(remote.start.first_port, remote.start.last_port,
-                                 driver_threads(remote.start.lanes), &error);
+        listener = listen_in_range(&remote.start, &error);
         if (listener == NULL && (remote.start.ways & WAY_SSH) == 0) {
             error.kind = ERROR_UNREACHABLE; /* whatever the cause: no UDP */
             return refuse(&error);

@@ -94,6 +94,7 @@ static void tear_down(struct driver *driver)
     }
     if (driver->worker_count > 1)
         driver->worker_count = 1;
+    driver_end_more(driver);
     opening_free(driver->opening);
     driver->opening = NULL;
 }
@@ -240,9 +241,10 @@ static bool (*const phase_steps[DRIVER_PHASE_COUNT])(struct driver *, uint64_t) 
 static bool receive(struct driver *driver, uint64_t now_ns)
 {
     bool received = worker_receive(driver->workers[0], now_ns);
+    driver_hear_rejections(driver);
     if (driver->stream != NULL)
         received = driver_receive_stream(driver, now_ns) || received;
-    return received;
+    return driver_receive_more(driver, now_ns) || received;
 }
 
 static void obey_stop(struct driver *driver, uint64_t now_ns)
@@ -368,8 +370,7 @@ bool driver_run(struct driver *driver, struct error *error)
 void driver_udp_end(const struct driver *driver, struct driver_udp_end *end)
 {
     *end = (struct driver_udp_end){.is_cause = driver->udp_is_cause,
-                                   .refusal =
-                                       driver->refusal[0] != '\0' ? REFUSAL_HERE : REFUSAL_NONE};
+                                   .refusal = driver_refusal(driver)};
 }
 
 void driver_test_idle(uint64_t timeout_ns)

@@ -34,7 +34,8 @@ struct driver;
 /* Who does not let UDP packets pass, as far as anybody has said so. */
 enum driver_refusal {
     REFUSAL_NONE,
-    REFUSAL_HERE, /* this machine does not send them */
+    REFUSAL_HERE,  /* this machine does not send them */
+    REFUSAL_THERE, /* the server's machine does not */
 };
 
 /* Which way a client's session goes, for people. */
@@ -55,6 +56,9 @@ struct driver_config {
     struct address candidates[16]; /* client: where the server may be */
     unsigned candidate_count;
     struct udp_listener *listener; /* server: from driver_listen; stays the caller's */
+    /* Server: where it may listen when the client gets nothing through to the listener's port, for
+     * some seconds; the listener then has the port that the client came to. 0: nowhere. */
+    uint16_t first_port, last_port;
     /* On either side: a stream over two descriptors (may be the same one), which stay the caller's.
      * With candidates or a listener it is the second way: the session goes there while UDP is
      * silent. Alone it carries everything. Ignores SIGPIPE in this process. */

@@ -16,6 +16,9 @@ enum driver_phase {
     DRIVER_PHASE_COUNT
 };
 
+#define DRIVER_MORE_PORTS 8u
+#define DRIVER_HEARD_MAX 16u
+
 struct driver {
     struct driver_config config;
     enum driver_phase phase;
@@ -38,14 +41,31 @@ struct driver {
     bool was_on_udp;                           /* at any time */
     bool told_way, way_is_stream;              /* a line was said; which way it named */
 
+    /* driver_ports.c. Server: further ports, and whom each peer was heard on. */
+    struct udp_listener *more[DRIVER_MORE_PORTS];
+    unsigned more_count;
+    uint64_t more_until_ns;
+    bool more_readable;
+    struct udp_batch *more_batch;
+    struct {
+        struct address from;
+        struct udp_listener *listener;
+    } heard[DRIVER_HEARD_MAX];
+    unsigned heard_count;
+    /* Client: when it asked for more, and heard of how many. */
+    uint64_t more_asked_ns, more_came_ns;
+    unsigned more_told;
+
     struct opening *opening;
     struct hello hello;
     struct session *session;
     struct address peer;
     unsigned lanes_wanted, lanes_open; /* client */
-    bool confirmed;    /* client: a sealed packet came, the server has our last flight */
-    char refusal[160]; /* why a handshake packet could not leave; "" if none */
-    bool udp_is_cause; /* of the error */
+    bool confirmed;      /* client: a sealed packet came, the server has our last flight */
+    char refusal[160];   /* why a handshake packet could not leave; "" if none */
+    char rejection[160]; /* what the network said of them; "" if nothing */
+    bool refused_there;  /* client: a rule on the server's machine; server: it was told */
+    bool udp_is_cause;   /* of the error */
 
     bool watching, interrupted;
     uint64_t next_tick_ns, closing_ns;
@@ -56,6 +76,9 @@ struct driver {
 /* driver_opening.c: the handshake, on UDP or on a stream. */
 bool driver_prepare_opening(struct driver *driver, struct error *error);
 bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *error);
+#define REFUSED_THERE "a firewall rule of the far end's own refuses what it sends"
+/* Client: takes note of what the network says of our handshake packets. */
+void driver_hear_rejections(struct driver *driver);
 /* Sends handshake packets that are due. */
 void driver_send_flights(struct driver *driver, uint64_t now_ns);
 /* The worker's hooks. */
@@ -81,12 +104,29 @@ bool driver_receive_stream(struct driver *driver, uint64_t now_ns);
 bool driver_send_stream(struct driver *driver, uint64_t now_ns);
 uint64_t driver_stream_deadline(const struct driver *driver);
 
+/* Server: tells the client that this machine lets no UDP out. */
+void driver_tell_refusal(struct driver *driver);
+
 /* driver_way.c: client, whether to use the stream beside UDP, and telling of it. */
 void driver_tend_way(struct driver *driver, uint64_t now_ns);
 /* At the end of the run: what was not told yet, and what a session that fell silent leaves open. */
 void driver_tell_way_at_end(struct driver *driver);
 void driver_explain_silence(struct driver *driver);
+/* Who refuses, as far as it is known. */
+enum driver_refusal driver_refusal(const struct driver *driver);
 /* Tells the server the ports that it has not been told of. */
 void driver_tell_ports(struct driver *driver, uint64_t now_ns);
+
+/* driver_ports.c: further ports of the range. Server, at the client's wish: listens on them; reads
+ * what came there; says which listener a peer is answered from; once the opening is over keeps the
+ * one that the peer came to as the only one. */
+void driver_listen_on_more(struct driver *driver, uint64_t now_ns);
+bool driver_receive_more(struct driver *driver, uint64_t now_ns);
+struct udp_listener *driver_listener_for(const struct driver *driver, const struct address *peer);
+bool driver_keep_port(struct driver *driver, struct error *error);
+void driver_end_more(struct driver *driver);
+/* Client: asks for them once; takes the answer. */
+void driver_ask_for_more(struct driver *driver, uint64_t now_ns);
+void driver_take_more(struct driver *driver, const uint8_t *packet, size_t size, uint64_t now_ns);
 
 #endif

@@ -29,6 +29,7 @@ static bool adopt_opening_socket(struct driver *driver, struct error *error)
         if (driver->opening_sockets[i] == NULL)
             continue;
         worker_remove_socket(worker, driver->opening_sockets[i]);
+        udp_hear_rejections(driver->opening_sockets[i], false);
         if (i == kept)
             driver->lane_sockets[0] = driver->opening_sockets[i];
         else
@@ -132,7 +133,8 @@ bool driver_start_session(struct driver *driver, uint64_t now_ns, struct error *
     driver->peer = opening_result(driver->opening)->address;
     struct session_config session;
     fill_session_config(driver, &session);
-    bool ready = random_bytes(&session.seed, sizeof(session.seed), error);
+    bool ready =
+        random_bytes(&session.seed, sizeof(session.seed), error) && driver_keep_port(driver, error);
     if (ready && config->client && driver->peer.family != 0)
         ready = adopt_opening_socket(driver, error);
     if (ready)

@@ -15,7 +15,10 @@ static bool open_for_family(struct driver *driver, uint8_t family, struct error 
     if (driver->opening_sockets[i] != NULL)
         return true;
     driver->opening_sockets[i] = udp_open(family, NULL, false, error);
-    return driver->opening_sockets[i] != NULL;
+    if (driver->opening_sockets[i] == NULL)
+        return false;
+    udp_hear_rejections(driver->opening_sockets[i], true);
+    return true;
 }
 
 /* One socket for each family among the candidates. A family that this system lacks is skipped as
@@ -77,19 +80,21 @@ bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *
     return driver->opening != NULL;
 }
 
-static struct udp_socket *flight_socket(const struct driver *driver, uint8_t family)
+static struct udp_socket *flight_socket(const struct driver *driver, const struct address *to)
 {
     if (!driver->config.client && driver->config.listener != NULL)
-        return udp_listener_socket(driver->config.listener, 0, family);
+        return udp_listener_socket(driver_listener_for(driver, to), 0, to->family);
     if (driver->lane_sockets[0] != NULL)
         return driver->lane_sockets[0];
-    return driver->opening_sockets[family == 4 ? 0 : 1];
+    return driver->opening_sockets[to->family == 4 ? 0 : 1];
 }
 
 static void note_refusal(struct driver *driver, const struct address *to, int os_errno)
 {
     char address[64];
     address_format(address, sizeof(address), to);
+    if ((os_errno == EPERM || os_errno == EACCES) && !driver->config.client)
+        driver_tell_refusal(driver);
     if (os_errno == EPERM || os_errno == EACCES)
         snprintf(driver->refusal, sizeof(driver->refusal),
                  "a local firewall rule refused to send to %s", address);
@@ -101,7 +106,7 @@ static void note_refusal(struct driver *driver, const struct address *to, int os
 static void send_flight(struct driver *driver, const struct address *to, const uint8_t *bytes,
                         size_t size, uint64_t now_ns)
 {
-    struct udp_socket *socket = flight_socket(driver, to->family);
+    struct udp_socket *socket = flight_socket(driver, to);
     if (socket == NULL)
         return;
     struct udp_statistics before, after;
@@ -112,6 +117,24 @@ static void send_flight(struct driver *driver, const struct address *to, const u
     udp_get_statistics(socket, &after);
     if (after.refused > before.refused)
         note_refusal(driver, to, after.last_refusal);
+}
+
+void driver_hear_rejections(struct driver *driver)
+{
+    struct udp_rejection said;
+    for (unsigned i = 0; i < 2; i++) {
+        struct udp_socket *socket = driver->opening_sockets[i];
+        while (socket != NULL && udp_next_rejection(socket, &said)) {
+            char by[64] = "";
+            if (said.by.family != 0) {
+                address_format(by, sizeof(by), &said.by);
+                *strrchr(by, ':') = '\0'; /* it has no port */
+            }
+            snprintf(driver->rejection, sizeof(driver->rejection), "%s (ICMP %s%s%s)",
+                     said.by_rule ? "rejected by a firewall" : "undeliverable", said.reason,
+                     by[0] != '\0' ? " from " : "", by);
+        }
+    }
 }
 
 void driver_send_flights(struct driver *driver, uint64_t now_ns)
@@ -167,8 +190,10 @@ void driver_explain_failure(struct driver *driver)
         return;
     }
     driver->udp_is_cause = driver->config.client && driver->udp;
-    if (driver->refusal[0] == '\0')
-        return;
     size_t length = strlen(error->text);
-    snprintf(error->text + length, sizeof(error->text) - length, "; %s", driver->refusal);
+    const char *said = driver->refusal[0] != '\0' ? driver->refusal
+                       : driver->refused_there    ? REFUSED_THERE
+                                                  : driver->rejection;
+    if (said[0] != '\0')
+        snprintf(error->text + length, sizeof(error->text) - length, "; %s", said);
 }

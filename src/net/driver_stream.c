@@ -27,6 +27,15 @@ static void end_stream(struct driver *driver, uint64_t now_ns)
 
 /* ---- receiving ---- */
 
+void driver_tell_refusal(struct driver *driver)
+{
+    static const uint8_t packet[] = {REFUSED_PACKET_TYPE};
+    if (driver->stream == NULL || driver->refused_there)
+        return;
+    driver->refused_there = true;
+    stream_write_frame(driver->stream, packet, sizeof(packet));
+}
+
 static void take_ports(struct driver *driver, const uint8_t *packet, size_t size, uint64_t now_ns)
 {
     static const uint8_t heard[] = {PORTS_HEARD_PACKET_TYPE};
@@ -75,6 +84,15 @@ static void take_frame(struct driver *driver, uint8_t *frame, size_t size, uint6
         driver->stream_heard_ns = now_ns;
         if (driver->stream_rtt_ns == 0 && driver->asked_ns != 0)
             driver->stream_rtt_ns = now_ns - driver->asked_ns;
+        break;
+    case MORE_PORTS_PACKET_TYPE:
+        driver_listen_on_more(driver, now_ns);
+        break;
+    case REFUSED_PACKET_TYPE:
+        driver->refused_there |= driver->config.client;
+        break;
+    case OPEN_PORTS_PACKET_TYPE:
+        driver_take_more(driver, packet, packet_size, now_ns);
         break;
     default:
         if (!driver->config.stream_for_ports)

@@ -10,6 +10,7 @@
 
 #define BOTH_NS NS_PER_S /* and three round trips: the handshake goes both ways */
 #define BOTH_RTTS 3u
+#define MORE_NS (NS_PER_S / 2) /* and one and a half round trips: further ports are asked for */
 #define TELL_NS (2 * NS_PER_S) /* and five: only then people are told of it */
 #define TELL_RTTS 5u
 #define ASK_SILENT_NS                                                                              \
@@ -65,19 +66,30 @@ static void list_candidates(const struct driver *driver, char *text, size_t capa
 {
     size_t used = 0;
     const struct driver_config *config = &driver->config;
-    for (unsigned i = 0; i < config->candidate_count && used + 80 < capacity; i++) {
+    for (unsigned i = 0; i < config->candidate_count && used + 110 < capacity; i++) {
         char address[64];
         address_format(address, sizeof(address), &config->candidates[i]);
         used += (size_t)snprintf(text + used, capacity - used, "%s%s", i > 0 ? ", " : "", address);
     }
+    if (driver->more_told > 0)
+        snprintf(text + used, capacity - used, " nor from %u further ports there",
+                 driver->more_told);
+}
+
+enum driver_refusal driver_refusal(const struct driver *driver)
+{
+    return driver->refusal[0] != '\0' ? REFUSAL_HERE
+           : driver->refused_there    ? REFUSAL_THERE
+                                      : REFUSAL_NONE;
 }
 
 static void tell(struct driver *driver, bool stream)
 {
+    const char *said = driver->refused_there ? REFUSED_THERE : driver->rejection;
     char cause[640] = "", address[512] = "";
     struct driver_way way = {.stream = stream,
                              .worked = driver->was_on_udp,
-                             .refusal = driver->refusal[0] != '\0' ? REFUSAL_HERE : REFUSAL_NONE,
+                             .refusal = driver_refusal(driver),
                              .cause = cause};
     if (driver->lanes_open > 0)
         address_format(address, sizeof(address), &driver->peer);
@@ -90,7 +102,8 @@ static void tell(struct driver *driver, bool stream)
     else if (driver->udp && way.refusal == REFUSAL_HERE)
         snprintf(cause, sizeof(cause), "no UDP leaves this machine: %s", driver->refusal);
     else if (driver->udp)
-        snprintf(cause, sizeof(cause), "no answer from UDP %s", address);
+        snprintf(cause, sizeof(cause), "no answer from UDP %s%s%s", address,
+                 said[0] != '\0' ? ", " : "", said);
     driver->told_way = true;
     driver->way_is_stream = stream;
     if (driver->config.on_way != NULL)
@@ -157,10 +170,36 @@ void driver_explain_silence(struct driver *driver)
     driver->udp_is_cause = driver->stream == NULL || driver->stream_heard_ns > heard_ns;
 }
 
+/* ---- when ---- */
+
+static uint64_t more_time(const struct driver *driver)
+{
+    return later(MORE_NS, driver->stream_rtt_ns * 3 / 2);
+}
+
+static void consider_more_ports(struct driver *driver, uint64_t now_ns)
+{
+    if (driver->session == NULL && driver->stream_rtt_ns != 0 &&
+        now_ns >= driver->started_ns + more_time(driver))
+        driver_ask_for_more(driver, now_ns);
+}
+
+/* Further ports get their chance first: their names are awaited as long again, and then an answer
+ * by one of them. */
+static uint64_t both_ways_at(const struct driver *driver)
+{
+    uint64_t at_ns = driver->started_ns + later(BOTH_NS, BOTH_RTTS * driver->stream_rtt_ns);
+    if (driver->more_came_ns != 0)
+        return later(at_ns, driver->more_came_ns + more_time(driver));
+    return driver->more_asked_ns != 0 ? later(at_ns, driver->more_asked_ns + 2 * more_time(driver))
+                                      : at_ns;
+}
+
 void driver_tend_way(struct driver *driver, uint64_t now_ns)
 {
     if (!driver->config.client)
         return;
+    consider_more_ports(driver, now_ns);
     if (driver->config.stream_for_ports) {
         ask_through_stream(driver, now_ns);
         return;
@@ -169,6 +208,6 @@ void driver_tend_way(struct driver *driver, uint64_t now_ns)
         consider_telling(driver, now_ns);
     if (driver->confirmed || driver->stream == NULL || driver->stream_rtt_ns == 0)
         return;
-    if (now_ns >= driver->started_ns + later(BOTH_NS, BOTH_RTTS * driver->stream_rtt_ns))
+    if (now_ns >= both_ways_at(driver))
         opening_use_stream(driver->opening);
 }

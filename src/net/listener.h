@@ -13,6 +13,8 @@
 
 /* Can be less than was asked for, where the system cannot steer lanes to threads. */
 unsigned udp_listener_threads(const struct udp_listener *listener);
+/* Each gets the other's port and sockets. */
+void udp_listener_exchange(struct udp_listener *a, struct udp_listener *b);
 /* The thread's socket of that family (4 or 6); NULL where the system lacks the family. */
 struct udp_socket *udp_listener_socket(const struct udp_listener *listener, unsigned thread,
                                        uint8_t family);

@@ -164,6 +164,13 @@ void udp_listener_free(struct udp_listener *listener)
     free(listener);
 }
 
+void udp_listener_exchange(struct udp_listener *a, struct udp_listener *b)
+{
+    struct udp_listener kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
 unsigned udp_listener_threads(const struct udp_listener *listener)
 {
     return listener->threads;

@@ -92,6 +92,16 @@ void udp_batch_free(struct udp_batch *batch);
  * a connected socket are noted in the statistics, no more. */
 bool udp_receive(struct udp_socket *socket, struct udp_batch *batch);
 
+/* What the network says of our datagrams (ICMP), for people: anybody on the path could have said
+ * it. Kept for udp_next_rejection, which has to be called then whenever the socket is readable. */
+struct udp_rejection {
+    struct address by;  /* family 0: unknown */
+    bool by_rule;       /* a firewall, and not the lack of a route */
+    const char *reason; /* in ICMP's words */
+};
+void udp_hear_rejections(struct udp_socket *socket, bool wanted);
+bool udp_next_rejection(struct udp_socket *socket, struct udp_rejection *rejection);
+
 /* Coalescing that has turned out to be wrong: datagrams one by one from now on. */
 void udp_stop_coalescing(struct udp_socket *socket);
 

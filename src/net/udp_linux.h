@@ -27,6 +27,7 @@ struct udp_socket {
     int descriptor;
     uint8_t family;
     bool connected;
+    bool hears; /* see udp_hear_rejections */
     struct address peer;
     struct udp_route routes[UDP_ROUTES];
     unsigned route_next;

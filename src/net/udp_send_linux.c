@@ -160,7 +160,7 @@ static int call_sendmmsg(struct udp_socket *socket, struct mmsghdr *headers, uns
     int sent = sendmmsg(socket->descriptor, headers, count, MSG_DONTWAIT);
     /* On a connected socket the answer to an earlier datagram comes as the error of this call,
      * which then has sent nothing: once more tells whether this datagram is refused too. */
-    if (sent < 0 && socket->connected && is_late_news(errno)) {
+    if (sent < 0 && (socket->connected || socket->hears) && is_late_news(errno)) {
         note_refusal(socket, errno, 0);
         sent = sendmmsg(socket->descriptor, headers, count, MSG_DONTWAIT);
     }

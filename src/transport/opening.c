@@ -341,6 +341,23 @@ void opening_punch(struct opening *opening, const struct address *address, uint6
     *punch = (struct punch){.address = *address, .left = PUNCHES, .next_ns = now_ns};
 }
 
+void opening_add_candidate(struct opening *opening, const struct address *address)
+{
+    if (!opening->client || opening->state != OPENING_RUNNING ||
+        opening->later_count == OPENING_MORE_MAX || find_destination(opening, address) != NULL)
+        return;
+    opening->later_count++;
+    struct destination *added = add_destination(opening, address);
+    added->proved = added->later = true;
+    if (opening->current == NOBODY)
+        opening_owe(opening, added);
+}
+
+bool opening_is_answered(const struct opening *opening)
+{
+    return opening->current != NOBODY;
+}
+
 void opening_resend_last(struct opening *opening)
 {
     if (opening->client && opening->state == OPENING_FINISHED &&

@@ -16,6 +16,7 @@
 #include "transport/limits.h"
 
 #define OPENING_CANDIDATES_MAX 16
+#define OPENING_MORE_MAX 32 /* candidates that are told later */
 
 struct opening_config {
     bool client;
@@ -84,6 +85,10 @@ void opening_confirm(struct opening *opening);
 /* A client with a channel: from now on all that is not acknowledged goes through the stream, too.
  * Whatever is answered first carries on. */
 void opening_use_stream(struct opening *opening);
+/* A client: the server may be there, too; asked until the opening is over. Too many are ignored. */
+void opening_add_candidate(struct opening *opening, const struct address *address);
+/* Whether anything came that shows that the peer has heard us. */
+bool opening_is_answered(const struct opening *opening);
 /* A client that finished on the stream goes on asking its candidates, now and then, with packets of
  * full size. True once one of them answered: `address` is that one, and the asking has ended. */
 bool opening_found(const struct opening *opening, struct address *address);

@@ -9,7 +9,7 @@
 #define OPENING_REPLAY_BITS 256u
 #define OPENING_NOBODY -1
 /* The stream, the candidates, and one more for a server that answers from elsewhere. */
-#define OPENING_DESTINATIONS (OPENING_CANDIDATES_MAX + 2)
+#define OPENING_DESTINATIONS (OPENING_CANDIDATES_MAX + OPENING_MORE_MAX + 2)
 #define OPENING_PUNCHES_MAX 64u
 
 /* A place to send to: the stream, a client's candidate, or an address from which a server was
@@ -18,6 +18,7 @@ struct destination {
     struct address address; /* family 0: the stream */
     uint64_t received_bytes, sent_bytes;
     bool proved;        /* no limit on what goes there */
+    bool later;         /* a candidate that was told later: not searched once it is over */
     bool owed;          /* a packet is to go there now, even one without bytes */
     uint32_t next;      /* where in our handshake stream that packet begins */
     unsigned flights;   /* how often our unacknowledged bytes went there */
@@ -60,6 +61,7 @@ struct opening {
     uint64_t resend_ns; /* when unacknowledged bytes go again */
 
     /* A client that finished on the stream goes on asking its candidates. */
+    unsigned later_count;
     bool searching;
     struct address found; /* family 0: none of them answered yet */
     uint64_t search_ns, search_interval_ns;

@@ -89,7 +89,7 @@ static void search(struct opening *opening, uint64_t now_ns)
     opening->search_ns = now_ns + opening->search_interval_ns;
     for (unsigned i = 0; i < opening->destination_count; i++) {
         struct destination *to = &opening->destinations[i];
-        if (destination_is_stream(to))
+        if (destination_is_stream(to) || to->later)
             continue;
         to->owed = true;
         to->next = opening->talk.out_size - 1;

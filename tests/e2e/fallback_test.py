@@ -88,10 +88,21 @@ class Blocked(Case):
         self.assertIn(PORTS, way["text"])
 
     def test_case_02_refused_by_icmp(self):
-        self.rules("meta l4proto udp reject")
+        for kind, says in (("reject", "port unreachable"),
+                           ("reject with icmpx type admin-prohibited",
+                            "administratively prohibited")):
+            self.rules(f"meta l4proto udp {kind}")
+            result = self.copy("--checksum", self.source, self.remote("far"))
+            self.lift()
+            self.same_content("near", "far")
+            self.expect_ssh(result, f"{HOST}:60", PORTS,
+                            f"rejected by a firewall (ICMP {says} from {HOST})")
+
+    def test_case_02_refused_by_a_rule_of_the_far_end(self):
+        self.rules("udp sport 60000-61000 drop", hook="output")
         result = self.copy(self.source, self.remote("far"))
         self.same_content("near", "far")
-        self.expect_ssh(result, f"{HOST}:60", PORTS)
+        self.expect_ssh(result, f"{HOST}:60", "refuses what it sends", PORTS, "its own firewall")
 
     def test_case_02_refused_by_a_local_rule(self):
         self.rules("udp dport 60000-61000 drop", far=False, hook="output")
@@ -293,6 +304,46 @@ class InTheMiddle(Case):
         self.same_content("near", "far")
         self.assertIn("fell silent: continuing through ssh", result.stderr)
         self.assertIn("accelerated from here on", result.stderr)
+
+
+class PartOfTheRange(Case):
+    """The firewall lets some ports of the range through, not the first."""
+
+    def listening(self):
+        ports = set()
+        for name in ("udp", "udp6"):
+            table = subprocess.check_output([*FAR_EXEC, "cat", f"/proc/net/{name}"], text=True)
+            ports |= {int(line.split()[1].rsplit(":", 1)[1], 16)
+                      for line in table.splitlines()[1:]}
+        return {port for port in ports if 60000 <= port <= 61000}
+
+    def test_an_open_port_is_found_and_no_other_kept(self):
+        self.rules("udp dport 60000-60002 drop", "udp dport 60004-61000 drop")
+        self.write("near/file", 12 * MIB)
+        for words in ([], ["--udp=only"], ["--lanes=3", "--udp-ports=60000-60003"]):
+            process = self.start("--json", *SLOW, *words, self.source, self.remote("far"))
+            self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
+            self.assertEqual(self.listening(), {60003})
+            result = self.finish(process)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertEqual(self.ways(result), [])
+            self.same_content("near", "far")
+            os.unlink(self.path("far/file"))
+
+    def test_several_copies_in_a_small_range(self):
+        """Each looks at all ports for a while, and takes one in the end."""
+        self.rules("udp dport 60000 drop")
+        running = [self.start("--json", "--udp-ports=60000-60002", self.source,
+                              self.remote(f"far/{number}")) for number in range(3)]
+        results = [self.finish(process) for process in running]
+        for number, result in enumerate(results):
+            self.assertEqual(result.code, 0, result.stderr)
+            self.same_file("near/file", f"far/{number}")
+
+    def test_none_is_open(self):
+        self.rules("meta l4proto udp drop")
+        result = self.copy(self.source, self.remote("far"))
+        self.expect_ssh(result, f"{HOST}:60000 nor from 8 further ports there")
 
 
 class OnlyUdp(Case):

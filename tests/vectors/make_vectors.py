@@ -153,6 +153,9 @@ def ports_packets():
     for ports in [[], [(4, 40000), (6, 65535)]]:
         entries = b"".join(bytes([family]) + be(port, 2) for family, port in ports)
         yield line("ports", count=len(ports), bytes=b"\x02" + bytes([len(ports)]) + entries)
+    for ports in [[], [60001, 60002, 61000]]:
+        entries = b"".join(be(port, 2) for port in ports)
+        yield line("open-ports", count=len(ports), bytes=b"\x05" + bytes([len(ports)]) + entries)
 
 
 def all_lines():

@@ -316,6 +316,84 @@ static void ports_that_are_none(void **state)
     assert_false(ports_packet_read(many, sizeof(many), read, &count));
 }
 
+static void open_ports_come_back(void **state)
+{
+    (void)state;
+    uint16_t ports[OPEN_PORTS_MAX + 1], read[OPEN_PORTS_MAX];
+    uint8_t bytes[OPEN_PORTS_PACKET_MAX + 8] = {0};
+    size_t count;
+    for (size_t i = 0; i <= OPEN_PORTS_MAX; i++)
+        ports[i] = (uint16_t)(60000 + i);
+    for (size_t told = 0; told <= OPEN_PORTS_MAX; told++) {
+        size_t size = open_ports_packet_write(ports, told, bytes, sizeof(bytes));
+        assert_int_equal(size, 2 + 2 * told);
+        assert_true(open_ports_packet_read(bytes, size, read, &count));
+        assert_int_equal(count, told);
+        assert_memory_equal(read, ports, told * sizeof(*ports));
+        for (size_t cut = 0; cut < size; cut++)
+            assert_false(open_ports_packet_read(bytes, cut, read, &count));
+        assert_false(open_ports_packet_read(bytes, size + 1, read, &count));
+    }
+    assert_int_equal(open_ports_packet_write(ports, OPEN_PORTS_MAX + 1, bytes, sizeof(bytes)), 0);
+    assert_int_equal(open_ports_packet_write(ports, 2, bytes, 5), 0);
+    uint8_t many[2 + 2 * (OPEN_PORTS_MAX + 1)] = {OPEN_PORTS_PACKET_TYPE, OPEN_PORTS_MAX + 1};
+    memset(many + 2, 7, sizeof(many) - 2);
+    assert_false(open_ports_packet_read(many, sizeof(many), read, &count));
+    const uint8_t none[] = {OPEN_PORTS_PACKET_TYPE, 1, 0, 0};
+    assert_false(open_ports_packet_read(none, sizeof(none), read, &count));
+}
+
+/* The first address is dead; one that is told later answers. */
+static void a_later_candidate_is_taken(void **state)
+{
+    (void)state;
+    struct ways ways;
+    struct opening_config client = pair_config(true, 1), server = pair_config(false, 0);
+    struct error error = {0};
+    client.candidates[0] = pair_server_address(1);
+    client.channel = server.channel = true;
+    ways = (struct ways){.now_ns = NS_PER_S, .client_address = pair_client_address(0)};
+    ways.up = ways.down = true;
+    ways.client = opening_new(&client, ways.now_ns, &error);
+    ways.server = opening_new(&server, ways.now_ns, &error);
+    run(&ways, NS_PER_S);
+    assert_int_equal(opening_state(ways.client), OPENING_RUNNING);
+    assert_false(opening_is_answered(ways.client));
+    struct address first = pair_server_address(0), other = pair_server_address(2);
+    opening_add_candidate(ways.client, &first);
+    opening_add_candidate(ways.client, &first);
+    run(&ways, STEP_NS * 3);
+    expect_same_secret(&ways);
+    assert_true(opening_is_answered(ways.client));
+    assert_true(address_equal(&opening_result(ways.client)->address, &first));
+    for (unsigned i = 0; i < 100; i++) { /* too late, too many */
+        other.port = (uint16_t)(1 + i);
+        opening_add_candidate(ways.client, &other);
+    }
+    release(&ways);
+}
+
+/* Once the session has begun on the stream those that were told later are left alone. */
+static void a_later_candidate_is_not_searched(void **state)
+{
+    (void)state;
+    struct ways ways;
+    make(&ways, 1, false);
+    struct address other = pair_server_address(0);
+    for (unsigned i = 0; i < OPENING_MORE_MAX + 5; i++) {
+        other.port = (uint16_t)(1 + i);
+        opening_add_candidate(ways.client, &other);
+    }
+    opening_use_stream(ways.client);
+    run(&ways, STEP_NS * 3);
+    expect_same_secret(&ways);
+    opening_confirm(ways.client);
+    ways.by_udp = 0;
+    run(&ways, 30 * NS_PER_S);
+    assert_in_range(ways.by_udp, 5, 12);
+    release(&ways);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -330,6 +408,9 @@ int main(void)
         cmocka_unit_test(a_punch_asks_and_chooses_nothing),
         cmocka_unit_test(ports_come_back),
         cmocka_unit_test(ports_that_are_none),
+        cmocka_unit_test(open_ports_come_back),
+        cmocka_unit_test(a_later_candidate_is_taken),
+        cmocka_unit_test(a_later_candidate_is_not_searched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

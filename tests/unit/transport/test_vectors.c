@@ -232,6 +232,18 @@ static void check_packet(const struct vector_line *line)
     assert_int_equal(frames, 12); /* one of each, ACK twice, without PADDING */
 }
 
+static void check_open_ports(const struct vector_line *line)
+{
+    uint8_t expected[VECTOR_BYTES_MAX], bytes[OPEN_PORTS_PACKET_MAX];
+    size_t size = vector_bytes(line, "bytes", expected), count;
+    uint16_t ports[OPEN_PORTS_MAX];
+
+    assert_true(open_ports_packet_read(expected, size, ports, &count));
+    assert_int_equal(count, vector_number(line, "count"));
+    assert_int_equal(open_ports_packet_write(ports, count, bytes, sizeof bytes), size);
+    assert_memory_equal(bytes, expected, size);
+}
+
 static void check_ports(const struct vector_line *line)
 {
     uint8_t expected[VECTOR_BYTES_MAX], bytes[PORTS_PACKET_MAX];
@@ -249,11 +261,9 @@ static void vectors_agree(void **state)
     static const struct {
         const char *kind;
         void (*check)(const struct vector_line *);
-    } checks[] = {{"hello", check_hello},
-                  {"handshake", check_handshake},
-                  {"data", check_data},
-                  {"packet", check_packet},
-                  {"ports", check_ports}};
+    } checks[] = {{"hello", check_hello}, {"handshake", check_handshake},
+                  {"data", check_data},   {"packet", check_packet},
+                  {"ports", check_ports}, {"open-ports", check_open_ports}};
     static struct vector_line line;
     FILE *file = fopen(VECTORS_DIR "/wire.txt", "r");
     unsigned count = 0;
@@ -268,14 +278,14 @@ static void vectors_agree(void **state)
             continue;
         }
         size_t i = 0;
-        while (i < 4 && strcmp(checks[i].kind, line.kind) != 0)
+        while (i < 5 && strcmp(checks[i].kind, line.kind) != 0)
             i++;
         assert_string_equal(checks[i].kind, line.kind);
         checks[i].check(&line);
     }
     packet_keys_recorder = NULL;
     fclose(file);
-    assert_int_equal(count, 3 + 5 + 12 + 6 + 2 + 2);
+    assert_int_equal(count, 3 + 5 + 12 + 6 + 2 + 2 + 2);
 }
 
 int main(void)
