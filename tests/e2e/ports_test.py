@@ -14,6 +14,7 @@ import subprocess
 import hosts
 from hosts import FAR_EXEC, HOST, MIB
 
+LONG = "4Mbit" # longer than a copy waits for a port of a small range to become free
 UNREACHABLE = 40
 RULES = """table inet filter {
     chain input {
@@ -52,9 +53,9 @@ class Ports(hosts.Case):
         return next(item["counter"]["packets"] for item in json.loads(said)["nftables"]
                     if "counter" in item)
 
-    def at_once(self, count, *words):
+    def at_once(self, count, *words, limit="20Mbit"):
         """Copies side by side, slow enough to meet; their results."""
-        processes = [self.start("--json", "--limit", "20Mbit", *words, self.source,
+        processes = [self.start("--json", "--limit", limit, *words, self.source,
                                 self.remote(f"far/{i}")) for i in range(count)]
         return [self.finish(process) for process in processes]
 
@@ -92,7 +93,7 @@ class Ports(hosts.Case):
 
     def test_case_04_a_range_that_is_used_up(self):
         self.admit("50001-50002")
-        results = self.at_once(3, "--udp-ports=50001-50002", "--udp=only")
+        results = self.at_once(3, "--udp-ports=50001-50002", "--udp=only", limit=LONG)
         codes = sorted(result.code for result in results)
         self.assertEqual(codes, [0, 0, UNREACHABLE], [result.stderr for result in results])
         refused = next(result for result in results if result.code)
@@ -103,7 +104,7 @@ class Ports(hosts.Case):
 
     def test_case_04_a_used_up_range_leaves_the_way_through_ssh(self):
         self.admit("50001-50002")
-        results = self.at_once(3, "--udp-ports=50001-50002")
+        results = self.at_once(3, "--udp-ports=50001-50002", limit=LONG)
         self.assertEqual([result.code for result in results], [0, 0, 0],
                          [result.stderr for result in results])
         through_ssh = [result for result in results if "not accelerated" in result.stderr]
