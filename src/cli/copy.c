@@ -23,6 +23,7 @@
 #include "cli/squeezed_storage.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_option_rows.h"
+#include "cli/ssh_process.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
 #include "tree/display.h"
@@ -35,6 +36,7 @@
 #define REMOTE_END_NS (3 * NS_PER_S)
 #define SHORT_END_NS (500 * NS_PER_MS) /* when its exit status tells nothing new */
 #define NAP_NS (100 * NS_PER_MS)
+#define TELL_WAIT_NS (5 * NS_PER_S) /* of silence from ssh, after which a word is due */
 
 struct copy {
     struct copy_options options;
@@ -53,7 +55,9 @@ struct copy {
     struct transfer_progress before; /* what earlier tries brought */
     struct transfer_progress shown;  /* while nothing is under way */
     char told_way[COPY_WORDS_WAY];   /* the last line about the way */
-    bool ports_are_used;             /* no port of the range was free over there */
+    uint64_t waits_since_ns;         /* for the first answer; 0: not yet */
+    bool told_wait;
+    bool ports_are_used; /* no port of the range was free over there */
 };
 
 /* ssh's question for a password stays as it stands: the line it stands on has no echo. */
@@ -63,11 +67,26 @@ static bool is_password_asked(void)
     return tcgetattr(STDERR_FILENO, &terminal) == 0 && (terminal.c_lflag & ECHO) == 0;
 }
 
-/* While ssh starts the other end again. */
+/* Once, where somebody looks on who is not being asked something. */
+static void tell_wait(struct copy *copy)
+{
+    uint64_t now_ns = driver_now();
+    if (copy->waits_since_ns == 0)
+        copy->waits_since_ns = now_ns;
+    if (copy->told_wait || copy->options.quiet || now_ns < copy->waits_since_ns + TELL_WAIT_NS ||
+        !isatty(STDERR_FILENO) || is_password_asked() || ssh_process_asks(copy->channel.pid))
+        return;
+    copy->told_wait = true;
+    report_line(copy->report, "still waiting for %s to answer through ssh", copy->options.host);
+}
+
+/* While ssh starts the other end, or does so again. */
 static void on_ssh_waits(void *context)
 {
     struct copy *copy = context;
-    if (copy->retry.heard_ns != 0 && !is_password_asked())
+    if (copy->retry.heard_ns == 0)
+        tell_wait(copy);
+    else if (!is_password_asked())
         report_tick(copy->report, &copy->shown);
 }
 

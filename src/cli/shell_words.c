@@ -16,12 +16,12 @@ void shell_words_text(struct shell_words *words, const char *text)
     add(words, text, strlen(text));
 }
 
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
+
 void shell_words_add(struct shell_words *words, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "@%+=:,./_-";
     add(words, " ", 1);
-    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+    if (word[0] != '\0' && word[strspn(word, PLAIN)] == '\0') {
         shell_words_text(words, word);
         return;
     }
@@ -55,7 +55,11 @@ char *ssh_command_text(char *text, size_t capacity, const struct ssh_options *op
     for (size_t i = 0; i < options->passed.count; i++)
         shell_words_add(&words, options->passed.values[i]);
     shell_words_add(&words, host);
-    shell_words_text(&words, " ");
-    shell_words_text(&words, command);
+    if (command[strspn(command, PLAIN " ")] != '\0') { /* for the shell over there, not for ours */
+        shell_words_add(&words, command);
+    } else {
+        shell_words_text(&words, " ");
+        shell_words_text(&words, command);
+    }
     return text;
 }

@@ -13,6 +13,7 @@
 #include "cli/pipe_peek.h"
 #include "cli/shell_words.h"
 #include "cli/ssh_errors.h"
+#include "cli/ssh_process.h"
 #include "net/driver.h"
 #include "tree/display.h"
 
@@ -23,14 +24,17 @@
 /* From the login's end to the answer: a shell's start-up files, whatever they print. */
 #define ANSWER_NS (20 * NS_PER_S)
 #define ANSWER_BYTES (8u * 1024 * 1024)
-/* How long a master connection that was there before may say nothing: its path may be gone. */
-#define STUCK_NS (5 * NS_PER_S)
+/* How long a master connection that was there before may take to open a session: its path may be
+ * gone, or have a long queue. */
+#define STUCK_NS (8 * NS_PER_S)
 #define PROMPT_NS (2 * NS_PER_S) /* that nothing follows a prompt which nobody sees */
 #define END_NS NS_PER_S          /* for ssh to end once its output has */
 #define WAIT_MS 100              /* a signal may come just before a wait: so none is long */
 
 #define BLOCK (64 * 1024)
 #define SAID_MAX 260
+#define COMMAND_MAX 320
+#define DIGITS_HIDDEN 16 /* in a row: part of the secret, or of a hash */
 
 struct wait {
     struct ssh_channel *channel;
@@ -52,10 +56,17 @@ static bool is_stopped(const struct ssh_options *options)
 
 /* ---- what it said ---- */
 
-/* A start-up file that repeats its input repeats the secret. */
+/* A start-up file that repeats its input repeats the secret. A shell that takes the start line for
+ * a command names its first word only. */
 static const char *without_secret(const char *line)
 {
-    return strstr(line, "petrel-start") != NULL ? "(it repeats what was sent to it)" : line;
+    static const char digits[] = "0123456789abcdef";
+    bool found = strstr(line, "secret=") != NULL;
+    for (const char *at = line; *at != '\0' && !found; at += strspn(at, digits)) {
+        at += strcspn(at, digits);
+        found = strspn(at, digits) >= DIGITS_HIDDEN;
+    }
+    return found ? "it repeats what was sent to it" : line;
 }
 
 /* The first line on stdout that was not for us, and the last on stderr. */
@@ -75,19 +86,42 @@ static bool wants_password(const char *said)
            (strstr(said, "assword") != NULL || strstr(said, "must have a tty") != NULL);
 }
 
-/* ssh itself fails with 255, a shell that finds no such command with 127 or 126. */
+/* ssh fails with 255, and so it ends when a signal ended what it ran: in silence then. After the
+ * login it has few things left to say. */
+static bool is_ssh_failure(const struct wait *wait, int status, const char *said)
+{
+    static const char *const words[] = {
+        "onnection to ", "onnection closed", "onnection reset", "isconnect",   "Timeout, server",
+        "on channel",    "open failed",      "refused by peer", "Broken pipe", "Control master"};
+    if (status != 255 || wait->search.noise[0] != '\0')
+        return false;
+    bool own = !wait->logged_in;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !own; i++)
+        own = strstr(said, words[i]) != NULL;
+    return own;
+}
+
+static bool explain_ssh(const struct wait *wait, const char *said, struct error *error)
+{
+    char command[COMMAND_MAX];
+    const char *hidden =
+        wait->reuse->on && wait->reuse->jumped ? "; --no-reuse shows what the jump host says" : "";
+    if (said[0] == '\0' && !wait->reuse->on)
+        said = "it says nothing; nor would it if a signal ended petrel there";
+    return error_set(error, ERROR_SSH, "ssh could not start a session on %s%s%.150s%s; try: %s%s",
+                     wait->host, said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "",
+                     ssh_command_text(command, sizeof(command), wait->options, wait->host, "true"),
+                     hidden);
+}
+
+/* A shell that finds no such command ends with 127 or 126; after a signal with that and 128. */
 static bool explain_end(const struct wait *wait, int status, struct error *error)
 {
     const char *host = wait->host, *named = wait->options->remote_petrel;
-    char said[SAID_MAX], command[200], version[128];
+    char said[SAID_MAX], command[COMMAND_MAX], version[200];
     what_it_said(wait, said);
-    const char *hidden =
-        wait->reuse->on && wait->reuse->jumped ? "; --no-reuse shows what the jump host says" : "";
-    if (status == 255 && wait->search.noise[0] == '\0')
-        return error_set(
-            error, ERROR_SSH, "ssh could not start a session on %s%s%.150s%s; try: %s%s", host,
-            said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "",
-            ssh_command_text(command, sizeof(command), wait->options, host, "true"), hidden);
+    if (is_ssh_failure(wait, status, said))
+        return explain_ssh(wait, said, error);
     wait->channel->fault = wants_password(said)             ? SSH_FAULT_PASSWORD
                            : status == 127 || status == 126 ? SSH_FAULT_ABSENT
                                                             : SSH_FAULT_HELD;
@@ -102,12 +136,17 @@ static bool explain_end(const struct wait *wait, int status, struct error *error
                          "--remote-petrel there",
                          named, host, said[0] != '\0' ? " (" : "", said,
                          said[0] != '\0' ? ")" : "");
-    snprintf(version, sizeof(version), "%.100s version", named != NULL ? named : "petrel");
+    snprintf(version, sizeof(version), "%.180s version", named != NULL ? named : "petrel");
     ssh_command_text(command, sizeof(command), wait->options, host, version);
     if (said[0] != '\0')
         return error_set(error, ERROR_NO_REMOTE,
                          "petrel did not start on %s, which said instead: %.150s; try: %s", host,
                          said, command);
+    if (status > 128 && status <= 255)
+        return error_set(error, ERROR_NO_REMOTE,
+                         "petrel was ended by a signal on %s before it said anything (for want of "
+                         "memory, or it is another processor's), or the connection broke; try: %s",
+                         host, command);
     return error_set(error, ERROR_NO_REMOTE, "petrel did not start on %s (exit status %d); try: %s",
                      host, status, command);
 }
@@ -175,7 +214,8 @@ static bool has_prompt(struct wait *wait, uint64_t now_ns, char *prompt, size_t 
 
 static bool is_stuck(const struct wait *wait, uint64_t now_ns)
 {
-    return wait->reuse->was_up && wait->taken == 0 && now_ns > wait->start_ns + STUCK_NS;
+    return wait->reuse->was_up && wait->taken == 0 && now_ns > wait->start_ns + STUCK_NS &&
+           !ssh_process_has_session(wait->channel->pid);
 }
 
 /* ---- reading ---- */
@@ -278,11 +318,18 @@ static bool explain_noise(const struct wait *wait, enum step step, struct error 
 
 static bool explain_silence(const struct wait *wait, struct error *error)
 {
-    char said[SAID_MAX], command[200];
+    char said[SAID_MAX], command[COMMAND_MAX];
     unsigned seconds = (unsigned)((driver_now() - wait->start_ns) / NS_PER_S);
     what_it_said(wait, said);
+    bool is_login = wait->reuse->on && !wait->logged_in;
+    ssh_command_text(command, sizeof(command), wait->options, wait->host,
+                     is_login ? "true" : "petrel version");
+    if (is_login)
+        return error_set(error, ERROR_SSH,
+                         "ssh did not finish its login on %s in %u s%s%.150s%s; try: %s",
+                         wait->host, seconds, said[0] != '\0' ? " (" : "", said,
+                         said[0] != '\0' ? ")" : "", command);
     wait->channel->fault = SSH_FAULT_HELD;
-    ssh_command_text(command, sizeof(command), wait->options, wait->host, "petrel version");
     return error_set(error, ERROR_NO_REMOTE, "no petrel answered on %s in %u s%s%.150s%s; try: %s",
                      wait->host, seconds, said[0] != '\0' ? " (" : "", said,
                      said[0] != '\0' ? ")" : "", command);
@@ -308,6 +355,7 @@ static enum ssh_outcome fail(struct wait *wait, enum step step, const char *prom
                              struct error *error)
 {
     answer_search_end(&wait->search);
+    see_login(wait, driver_now());
     int status = ssh_close(wait->channel, step == STEP_END ? END_NS : 0);
     if (step == STEP_STUCK || (step == STEP_END && may_retry(wait, status))) {
         explain_end(wait, status, error);

@@ -19,15 +19,16 @@
 /* First what petrel install put there, which is how another version in the PATH is got around; then
  * also where the PATH of a shell without terminal does not lead. What does not run as petrel (half
  * a file, another processor's) hides no good one behind it; with no other it is run all the same,
- * for the sake of what it says. In sh, because the login shell may be anything; no single quote,
+ * for the sake of what it says. In sh, because the login shell may be anything, and by its
+ * full name, because so may the PATH; no single quote,
  * exclamation mark, backslash or newline inside, for csh's and fish's sake. */
 #define REMOTE_SEARCH                                                                              \
-    "exec sh -c 'PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/petrel:$PATH"                              \
+    "exec /bin/sh -c 'PATH=\"${XDG_CACHE_HOME:-$HOME/.cache}/petrel:$PATH"                         \
     ":$HOME/.local/bin:$HOME/bin:/usr/local/bin:/opt/petrel/bin\"; export PATH; f=; IFS=:; "       \
     "for d in $PATH; do p=$d/petrel; [ -f \"$p\" ] && [ -x \"$p\" ] || continue; f=${f:-$p}; "     \
     "case $(\"$p\" version </dev/null 2>/dev/null) in petrel*) exec \"$p\" remote;; esac; done; "  \
     "[ -n \"$f\" ] && exec \"$f\" remote; "                                                        \
-    "echo PETREL-ERROR no-remote no petrel for $(id -un)"                                          \
+    "echo PETREL-ERROR no-remote no petrel for $(id -un 2>/dev/null)"                              \
     " in the PATH, ~/.cache/petrel, ~/.local/bin, ~/bin, /usr/local/bin, /opt/petrel/bin;"         \
     " exit 127'"
 

@@ -151,6 +151,30 @@ class Reuse(hosts.Case):
             os.kill(first[0], signal.SIGCONT)
         self.arrives()
 
+    def test_a_start_that_takes_its_time(self):
+        """The master has opened the session: then it is not the master that is slow."""
+        self.arrives()
+        before = self.logins()
+        count = self.path("count")
+        slow = self.write("slow", mode=0o755,
+                          text=f"#!/bin/sh\necho >>{count}\nsleep 10\nexec {PETREL} \"$@\"\n")
+        self.arrives("--remote-petrel", slow)
+        self.assertEqual(os.path.getsize(count), 1)
+        self.assertEqual(self.logins(), before)
+
+    def test_a_petrel_that_a_signal_ends(self):
+        """ssh ends with 255 then, as if it had failed itself: with a master it is known better."""
+        for _ in range(2):
+            result = self.finish(self.plain("-B", "--remote-petrel", "kill -9 $$ #", self.source,
+                                            self.remote("far/x")))
+            self.assertEqual(result.code, NO_REMOTE, result.stderr)
+            self.assertIn("petrel was ended by a signal on", result.stderr)
+            self.assertIn(f"{HOST} 'kill -9 $$ # version'", result.stderr)
+        result = self.finish(self.plain("-B", "--no-reuse", "--remote-petrel", "kill -9 $$ #",
+                                        self.source, self.remote("far/x")))
+        self.assertEqual(result.code, SSH, result.stderr)
+        self.assertIn("if a signal ended petrel there", result.stderr)
+
     def test_a_server_that_admits_one_session(self):
         """What the master refuses gets a connection of its own, and nobody is told."""
         self.arrives()

@@ -151,6 +151,13 @@ class Shells(hosts.Case):
         self.fails(NO_REMOTE, [HOST, "8 MiB", "(unprintable)", "start-up files"], "-B", "-o",
                    "ControlPath=none", self.source, self.remote("far"))
 
+    def test_case_06_an_empty_path(self):
+        self.login_shell(find_shell("bash"))
+        self.start_file("bash", "PATH=\nexport PATH\n")
+        with self.petrel_at(".local/bin"):
+            self.own("-F", CONFIG, self.source, self.remote("far/file"), config=False)
+        self.same_file("near/file", "far/file")
+
     def test_case_06_on_stderr(self):
         self.login_shell(find_shell("bash"))
         self.start_file("bash", "printf 'stty: not \\033[1ma tty\\n' >&2\n")
