@@ -98,13 +98,24 @@ static bool look_at_disks(struct doctor *doctor)
 
 /* ---- UDP ---- */
 
-static void choose_target(struct doctor_facts *facts)
+/* A copy's server takes the first free port, and where that does not answer some further ones. */
+static bool choose_port(struct doctor_facts *facts, uint16_t port)
 {
     for (unsigned i = 0; i < facts->target_count && facts->chosen < 0; i++) {
-        facts->chosen_port = port_set_first(&facts->targets[i].answered);
-        if (facts->chosen_port != 0)
-            facts->chosen = (int)i;
+        if (port == 0 || !port_set_has(&facts->targets[i].answered, port))
+            continue;
+        facts->chosen_port = port;
+        facts->chosen = (int)i;
     }
+    return facts->chosen >= 0;
+}
+
+static void choose_target(struct doctor_facts *facts)
+{
+    uint16_t own = port_set_first(&facts->echo.opened);
+    bool found = choose_port(facts, own);
+    for (unsigned i = 0; i < DRIVER_MORE_PORTS && !found; i++)
+        found = choose_port(facts, driver_more_port(facts->first_port, facts->last_port, own, i));
 }
 
 /* A session's packets are of at least DATAGRAM_MIN bytes. Asked only where most light ones pass. */

@@ -43,8 +43,9 @@ struct doctor_facts {
     struct measure_arrivals arrivals;
     struct probe_target targets[FAR_ADDRESSES_MAX];
     unsigned target_count;
-    int chosen; /* the target whose address and port all that follows used; -1: none works */
-    uint16_t chosen_port;
+    /* The target whose address and port all that follows used; -1: none at which a copy looks. */
+    int chosen;
+    uint16_t chosen_port; /* as a copy finds it */
     struct probe_loss loss;
     uint16_t interface_mtu;
     struct probe_size size_there, size_both; /* packets of the interface's MTU */

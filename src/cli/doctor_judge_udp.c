@@ -140,15 +140,44 @@ static void explain_silence(struct finding *finding, const struct doctor_facts *
     }
 }
 
+/* A part of the range answers: whether a copy finds it, and what spares it the search. */
+static void explain_part(struct finding *finding, const struct doctor_facts *facts,
+                         const struct probe_target *target)
+{
+    char ports[128];
+    uint16_t first, last, own = port_set_first(&facts->echo.opened);
+    bool one = port_set_count(&target->answered) == 1;
+    port_set_format(ports, sizeof(ports), &target->answered);
+    port_set_longest(&target->answered, &first, &last);
+    finding->verdict = facts->chosen >= 0 ? VERDICT_SLOW : VERDICT_FAILED;
+    finding->kind = facts->chosen >= 0 ? ERROR_NONE : ERROR_UNREACHABLE;
+    finding_say(finding, "only port%s %s of %u-%u answer%s: ", one ? "" : "s", ports,
+                facts->first_port, facts->last_port, one ? "s" : "");
+    if (facts->chosen < 0)
+        finding_add(finding,
+                    "none of them is among the few that a copy tries, so that it goes through ssh");
+    else if (port_set_has(&target->answered, own))
+        finding_add(finding, "a copy begins at %u, further ones at once may have to search", own);
+    else
+        finding_add(finding, "a copy begins at %u, and has to look for an open one first", own);
+    if (first == last)
+        finding_next(finding, "use --udp-ports %u, or open UDP %u-%u on %s", first,
+                     facts->first_port, facts->last_port, facts->host);
+    else
+        finding_next(finding, "use --udp-ports %u-%u, or open UDP %u-%u on %s", first, last,
+                     facts->first_port, facts->last_port, facts->host);
+}
+
 static void judge_target(const struct doctor_facts *facts, const struct probe_target *target,
                          struct findings *findings)
 {
-    char address[64], ports[128];
+    char address[64], other[64];
     host_text(address, sizeof(address), &target->address);
     unsigned answered = port_set_count(&target->answered);
     unsigned opened = port_set_count(&facts->echo.opened);
     struct finding *finding = add_finding(findings, VERDICT_OK, "UDP %s", address);
-    if (answered > 0 && answered * 100 >= opened * NEARLY_ALL_PERCENT) {
+    bool begins = port_set_has(&target->answered, port_set_first(&facts->echo.opened));
+    if (begins && answered * 100 >= opened * NEARLY_ALL_PERCENT) {
         bool knocked = target->answered_at_once * 100 < opened * NEARLY_ALL_PERCENT;
         finding_say(finding, "%u of %u ports in %u-%u answer%s", answered, opened,
                     facts->first_port, facts->last_port,
@@ -158,14 +187,7 @@ static void judge_target(const struct doctor_facts *facts, const struct probe_ta
         return;
     }
     if (answered > 0) {
-        finding->verdict = VERDICT_SLOW;
-        port_set_format(ports, sizeof(ports), &target->answered);
-        finding_say(finding, "only port%s %s of %u-%u answer%s: copies may meet a closed one",
-                    answered == 1 ? "" : "s", ports, facts->first_port, facts->last_port,
-                    answered == 1 ? "s" : "");
-        finding_next(finding, "use --udp-ports %u, or open UDP %u-%u on %s",
-                     port_set_first(&target->answered), facts->first_port, facts->last_port,
-                     facts->host);
+        explain_part(finding, facts, target);
         return;
     }
     unsigned arrived = port_set_count(target->address.family == 4 ? &facts->arrivals.arrived4
@@ -175,8 +197,8 @@ static void judge_target(const struct doctor_facts *facts, const struct probe_ta
     finding->verdict = facts->chosen >= 0 ? VERDICT_SLOW : VERDICT_FAILED;
     finding->kind = facts->chosen >= 0 ? ERROR_NONE : ERROR_UNREACHABLE;
     if (facts->chosen >= 0) {
-        host_text(ports, sizeof(ports), &facts->targets[facts->chosen].address);
-        finding_next(finding, "petrel uses %s; -%u leaves the other out, or mend it", ports,
+        host_text(other, sizeof(other), &facts->targets[facts->chosen].address);
+        finding_next(finding, "petrel uses %s; -%u leaves the other out, or mend it", other,
                      facts->targets[facts->chosen].address.family == 4 ? 4u : 6u);
     }
 }

@@ -32,6 +32,20 @@ uint16_t port_set_first(const struct port_set *set)
     return 0;
 }
 
+void port_set_longest(const struct port_set *set, uint16_t *first, uint16_t *last)
+{
+    unsigned longest = 0, run = 0;
+    *first = *last = 0;
+    for (unsigned port = 0; port < 65536; port++) {
+        run = port_set_has(set, (uint16_t)port) ? run + 1 : 0;
+        if (run <= longest)
+            continue;
+        longest = run;
+        *first = (uint16_t)(port + 1 - run);
+        *last = (uint16_t)port;
+    }
+}
+
 char *port_set_format(char *text, size_t capacity, const struct port_set *set)
 {
     size_t at = 0;

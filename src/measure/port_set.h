@@ -15,6 +15,8 @@ bool port_set_has(const struct port_set *set, uint16_t port);
 unsigned port_set_count(const struct port_set *set);
 /* The lowest port, 0 when the set is empty. */
 uint16_t port_set_first(const struct port_set *set);
+/* The longest run of ports without a gap, the lowest of several; both 0 when the set is empty. */
+void port_set_longest(const struct port_set *set, uint16_t *first, uint16_t *last);
 /* Writes ranges until `capacity` is nearly used; what does not fit is told by ",..." at the end.
  * "" for the empty set. Returns `text`. */
 char *port_set_format(char *text, size_t capacity, const struct port_set *set);

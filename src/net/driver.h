@@ -109,6 +109,12 @@ uint64_t driver_now(void);
  * other half hash and wait for disks. 0 lanes: what `auto` starts with, 1 to 4. */
 unsigned driver_threads(unsigned lanes);
 
+/* The further ports that a server with `own_port` tries to open where nobody answers the client
+ * there: `number` from 0 to below DRIVER_MORE_PORTS. 0: the range has no such port. */
+#define DRIVER_MORE_PORTS 8u
+uint16_t driver_more_port(uint16_t first_port, uint16_t last_port, uint16_t own_port,
+                          unsigned number);
+
 /* Server: binds one UDP port out of [first, last] on all addresses, IPv4 and IPv6, one SO_REUSEPORT
  * socket per network thread. ERROR_IO that names the range when all of it is in use. */
 struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsigned threads,

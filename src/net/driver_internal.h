@@ -16,7 +16,6 @@ enum driver_phase {
     DRIVER_PHASE_COUNT
 };
 
-#define DRIVER_MORE_PORTS 8u
 #define DRIVER_HEARD_MAX 16u
 
 struct driver {

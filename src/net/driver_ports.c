@@ -12,11 +12,12 @@
 /* ---- server ---- */
 
 /* Half of them follow the first; the others are spread over the rest of the range. */
-static uint16_t choose_port(const struct driver_config *config, unsigned number)
+uint16_t driver_more_port(uint16_t first_port, uint16_t last_port, uint16_t own_port,
+                          unsigned number)
 {
-    unsigned own = udp_listener_port(config->listener), last = config->last_port;
+    unsigned own = own_port, last = last_port;
     unsigned near = DRIVER_MORE_PORTS / 2;
-    if (own < config->first_port || own >= last)
+    if (own < first_port || own >= last)
         return 0;
     unsigned port = own + 1 + number;
     if (last - own > DRIVER_MORE_PORTS && number >= near)
@@ -61,7 +62,8 @@ void driver_listen_on_more(struct driver *driver, uint64_t now_ns)
     if (driver->more_batch == NULL)
         driver->more_batch = udp_batch_new();
     for (unsigned i = 0; driver->more_batch != NULL && i < DRIVER_MORE_PORTS; i++) {
-        uint16_t port = choose_port(&driver->config, i);
+        uint16_t port = driver_more_port(driver->config.first_port, driver->config.last_port,
+                                         udp_listener_port(driver->config.listener), i);
         if (port != 0)
             listen_on(driver, port);
     }

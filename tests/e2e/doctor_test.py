@@ -148,6 +148,29 @@ class Planted(Doctor):
         self.doctor()
         self.names(f"UDP {HOST}", f"only port {FIRST + 7}", "slow", f"--udp-ports {FIRST + 7}")
 
+    def test_case_04_the_copy_goes_as_foretold(self):
+        """Which port a copy finds, if it finds one, and the way and rate that follow from that."""
+        self.link("--rate", "200mbit")
+        source = self.write("near/file", 2 * MIB)
+        for first, last in ((60000, 60499), (60000, 60004), (60001, 60900)):
+            nft(FAR_EXEC, f"input: udp dport {first}-{last} drop")
+            self.foretells_the_way(source, "60000-61000", True, f"{last + 1}-61000")
+        nft(FAR_EXEC, "input: udp dport 60000-60600 drop\nudp dport 60604-61000 drop")
+        self.foretells_the_way(source, "60000-61000", False, "60601-60603")
+
+    def foretells_the_way(self, source, ports, finds, open_ports):
+        answer = self.doctor("--udp-ports", ports, code=0 if finds else 40)
+        self.names(f"UDP {HOST}", open_ports, "slow" if finds else "failed",
+                   f"--udp-ports {open_ports}, or open", also={"rate to expect there"})
+        self.assertEqual(answer["limit_to"] == "the SSH channel", not finds)
+        self.assertEqual("to" in answer, finds)
+        result = self.finish(self.start("copy", "--json", f"--udp-ports={ports}", source,
+                                        self.remote(f"far/{open_ports}")))
+        self.assertEqual(result.code, 0, result.stderr)
+        ways = [event["way"] for event in result.events() if event["event"] == "way"]
+        self.assertEqual(ways[-1:] == ["ssh"], not finds, ways)
+        subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "planted"], check=True)
+
     def works_after_a_knock(self):
         answer = self.doctor()
         self.assertEqual(set(self.bad()) - NOISE, set(), self.bad())

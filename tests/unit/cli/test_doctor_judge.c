@@ -195,7 +195,14 @@ static void test_a_few_ports_by_chance(void **state)
     for (unsigned i = 0; i < findings.count; i++)
         assert_int_equal(findings.list[i].verdict, VERDICT_OK);
     assert_true(port_set_parse(&facts.targets[0].answered, "60000-60049"));
-    expect(&facts, "UDP 192.0.2.7", VERDICT_SLOW, "60000-60049", "--udp-ports 60000");
+    expect(&facts, "UDP 192.0.2.7", VERDICT_SLOW,
+           "60000-60049 of 60000-60099 answer: a copy begins", "--udp-ports 60000-60049,");
+    assert_true(port_set_parse(&facts.targets[0].answered, "60010,60020-60049"));
+    expect(&facts, "UDP 192.0.2.7", VERDICT_SLOW, "look for an open one first",
+           "--udp-ports 60020-60049,");
+    facts.chosen = -1;
+    facts.to.tried = facts.from.tried = false;
+    expect(&facts, "UDP 192.0.2.7", VERDICT_FAILED, "goes through ssh", "--udp-ports 60020-60049,");
 }
 
 static void test_the_processor_is_the_limit(void **state)

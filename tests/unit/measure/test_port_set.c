@@ -21,6 +21,26 @@ static void test_round_trips(void **state)
     round_trip("0-65535", 65536);
 }
 
+static void test_the_longest_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint16_t first, last;
+    } cases[] = {{"", 0, 0},
+                 {"60000", 60000, 60000},
+                 {"60000,60002-60004,60006-60008", 60002, 60004},
+                 {"1-2,65533-65535", 65533, 65535}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct port_set set;
+        uint16_t first, last;
+        assert_true(port_set_parse(&set, cases[i].text));
+        port_set_longest(&set, &first, &last);
+        assert_int_equal(first, cases[i].first);
+        assert_int_equal(last, cases[i].last);
+    }
+}
+
 static void test_what_is_no_set(void **state)
 {
     (void)state;
@@ -51,6 +71,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_the_longest_run),
         cmocka_unit_test(test_what_is_no_set),
         cmocka_unit_test(test_a_long_text_is_cut),
     };
