@@ -90,6 +90,26 @@ class Progress(hosts.Case):
             self.assertNotIn(b"ETA", last)
             os.remove(self.path("far/file"))
 
+    def test_what_is_waited_for(self):
+        """A login that does not end is told after seconds, but not into ssh's own question."""
+        asks = self.write("asks", mode=0o755, text="""#!/bin/sh
+case " $* " in *" -G "*) exit 1;; esac
+exec 3<>/dev/tty
+printf 'continue (yes/no)? ' >&3
+exec sleep 100
+""")
+        asked = self.start_copy("-S", asks)
+        silent = self.start_copy("-o", "ControlPath=none", "-o", "ProxyCommand=sleep 100")
+        said = f"still waiting for {HOST} to answer through ssh".encode()
+        self.assertTrue(asked.read_until(lambda output: b"(yes/no)? " in output))
+        self.assertTrue(silent.read_until(lambda output: said in output), silent.output)
+        asked.read_until(lambda output: False, 3)
+        self.assertNotIn(b"waiting", asked.output)
+        for terminal in (silent, asked):
+            terminal.type(b"\x03")
+            self.assertEqual(terminal.finish(), 20, terminal.output)
+            self.assertLess(terminal.output.count(said), 2)
+
     def test_how_long_nobody_has_answered(self):
         """Also while ssh tries to start the other end again."""
         terminal = self.start_copy("--no-reuse", "-o", "ControlPath=none", size=8 * MIB)
