@@ -36,7 +36,12 @@ static bool write_report(struct link_emulator *emulator, struct error *error)
     bool written = true;
     if (options->print_stats)
         print_json(stderr, report);
-    if (options->json_path != NULL) {
+    if (options->json_path != NULL && strcmp(options->json_path, "-") == 0) {
+        print_json(stdout, report);
+        written = fflush(stdout) == 0;
+        if (!written)
+            error_set_errno(error, errno, "cannot write to stdout");
+    } else if (options->json_path != NULL) {
         written = json_dump_file(report, options->json_path,
                                  JSON_INDENT(2) | JSON_REAL_PRECISION(9)) == 0;
         if (!written)

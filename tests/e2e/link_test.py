@@ -141,6 +141,13 @@ def timed(test):
 # ---- tests --------------------------------------------------------------------------------------
 
 class Link(unittest.TestCase):
+    def test_the_report_on_standard_output(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([LAB, "link", "--json", "-", "--", "true"], cwd=folder, check=True,
+                                  stdout=subprocess.PIPE, text=True, timeout=60)
+            self.assertIn("forward", json.loads(done.stdout))
+            self.assertEqual(os.listdir(folder), [])
+
     @timed
     def test_round_trip(self):
         for rtt in (100, 10):
