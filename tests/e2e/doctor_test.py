@@ -152,11 +152,11 @@ class Planted(Doctor):
         """Which port a copy finds, if it finds one, and the way and rate that follow from that."""
         self.link("--rate", "200mbit")
         source = self.write("near/file", 2 * MIB)
-        for first, last in ((60000, 60499), (60000, 60004), (60001, 60900)):
+        for first, last in ((60000, 60049), (60000, 60004), (60001, 60090)):
             nft(FAR_EXEC, f"input: udp dport {first}-{last} drop")
-            self.foretells_the_way(source, "60000-61000", True, f"{last + 1}-61000")
-        nft(FAR_EXEC, "input: udp dport 60000-60600 drop\nudp dport 60604-61000 drop")
-        self.foretells_the_way(source, "60000-61000", False, "60601-60603")
+            self.foretells_the_way(source, "60000-60100", True, f"{last + 1}-60100")
+        nft(FAR_EXEC, "input: udp dport 60000-60060 drop\nudp dport 60064-60100 drop")
+        self.foretells_the_way(source, "60000-60100", False, "60061-60063")
 
     def foretells_the_way(self, source, ports, finds, open_ports):
         answer = self.doctor("--udp-ports", ports, code=0 if finds else 40)
