@@ -77,9 +77,9 @@ static bool read_path(struct file_job *job, const json_t *value)
         return false;
     for (size_t i = 0; i < size / 2; i++) {
         int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        path[i] = (char)(high << 4 | low);
-        if (high < 0 || low < 0 || path[i] == '\0')
+        if (high < 0 || low < 0 || high + low == 0)
             return false;
+        path[i] = (char)(high << 4 | low);
     }
     path[size / 2] = '\0';
     return file_job_add_path(job, path);

@@ -440,7 +440,7 @@ class Net(unittest.TestCase):
             copy.wait_until_started()
             copy.server.kill()
             error = copy.fail()
-            self.assertIn("nothing was heard", error)
+            self.assertIn("nothing came from there for 8.0 s", error)
 
 
 def can_make_namespaces():
