@@ -249,7 +249,14 @@ static void settle_rate(struct session_figures *figures)
         figures->sustained_bps = (uint64_t)((double)figures->bytes * 8 / figures->seconds);
 }
 
-/* Where a busy machine or a slow path has nothing verified in the time, it is given more. */
+/* Long enough to be believed? A busy machine or a slow path may have nothing verified in the time,
+ * or so little that the path would be called slow for it: the latter is looked at once more. */
+static bool says_enough(const struct session_figures *receiver, unsigned turn)
+{
+    return receiver->sustained_bps >= DOCTOR_RATE_SMALL_BPS ||
+           (turn > 1 && receiver->sustained_bps != 0);
+}
+
 static bool run_request(struct doctor *doctor, struct measure_request *request, const char *source,
                         struct doctor_run *run)
 {
@@ -261,7 +268,7 @@ static bool run_request(struct doctor *doctor, struct measure_request *request, 
     for (unsigned turn = 1;; turn++) {
         measure_session(&doctor->link, request, target, source, to ? &run->sender : &run->receiver,
                         to ? &run->receiver : &run->sender, &run->error);
-        if (run->receiver.sustained_bps != 0 || run->error.kind != ERROR_NONE ||
+        if (says_enough(&run->receiver, turn) || run->error.kind != ERROR_NONE ||
             turn == LONGER_TURNS || request->time_ns >= TIME_MOST_NS || *stop != 0)
             break;
         request->time_ns *= 4;

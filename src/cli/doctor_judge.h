@@ -5,6 +5,8 @@
 
 #include "cli/doctor_facts.h"
 
+#define DOCTOR_RATE_SMALL_BPS UINT64_C(10000000) /* a path of less is called slow */
+
 enum verdict {
     VERDICT_OK,
     VERDICT_SLOW,    /* works, but costs speed */

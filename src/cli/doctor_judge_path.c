@@ -12,7 +12,6 @@
 #define JITTER_LARGE_NS (20 * NS_PER_MS)
 #define LOSS_SMALL 0.005
 #define LOST_FEW 4u /* packets: chance, in a short look */
-#define RATE_SMALL_BPS UINT64_C(10000000)
 #define DROPS_SMALL 0.002
 #define BUSY_SHARE 0.4 /* of one core */
 
@@ -285,7 +284,7 @@ static void judge_direction(const struct doctor_facts *facts, bool to, struct fi
                     ? 100.0 * (double)sender->packets_lost / (double)sender->packets_sent
                     : 0,
                 format_time(rtt, sizeof(rtt), sender->rtt_ns));
-    if (estimate.rate_bps < RATE_SMALL_BPS && strcmp(estimate.limit, "the path") == 0) {
+    if (estimate.rate_bps < DOCTOR_RATE_SMALL_BPS && strcmp(estimate.limit, "the path") == 0) {
         finding->verdict = VERDICT_SLOW;
         finding_next(finding,
                      "the path carries no more: compare with what the line should give, and "

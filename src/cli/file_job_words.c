@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "cli/file_job.h"
+#include "cli/json_fields.h"
 
 static const char *const kinds[FILE_JOB_COUNT] = {
     [FILE_JOB_CLEAN] = "clean", [FILE_JOB_MANIFEST] = "manifest", [FILE_JOB_VERIFY] = "verify"};
@@ -61,28 +62,14 @@ size_t file_job_write(const struct file_job *job, char *line, size_t capacity)
     return size + 1;
 }
 
-static int digit_of(char byte)
-{
-    return byte >= '0' && byte <= '9'   ? byte - '0'
-           : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
-                                        : -1;
-}
-
 static bool read_path(struct file_job *job, const json_t *value)
 {
     char path[FILE_JOB_PATH_MAX + 1];
-    const char *text = json_string_value(value);
-    size_t size = text != NULL ? strlen(text) : 0;
-    if (text == NULL || size % 2 != 0 || size / 2 >= sizeof(path))
+    size_t size = json_string_length(value) / 2;
+    if (size >= sizeof(path) || !json_read_hex(value, (uint8_t *)path, size))
         return false;
-    for (size_t i = 0; i < size / 2; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-        if (high < 0 || low < 0 || high + low == 0)
-            return false;
-        path[i] = (char)(high << 4 | low);
-    }
-    path[size / 2] = '\0';
-    return file_job_add_path(job, path);
+    path[size] = '\0';
+    return strlen(path) == size && file_job_add_path(job, path);
 }
 
 static bool read_fields(struct file_job *job, const json_t *object)

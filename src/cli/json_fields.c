@@ -97,12 +97,12 @@ static int hex_digit(char digit)
     return at != NULL ? (int)(at - digits) : -1;
 }
 
-static bool read_hex(const struct field *field, const json_t *value, uint8_t *bytes)
+bool json_read_hex(const json_t *value, uint8_t *bytes, size_t size)
 {
     const char *said = json_string_value(value);
-    if (said == NULL || json_string_length(value) != 2 * field->size)
+    if (said == NULL || json_string_length(value) != 2 * size)
         return false;
-    for (size_t i = 0; i < field->size; i++) {
+    for (size_t i = 0; i < size; i++) {
         int high = hex_digit(said[2 * i]), low = hex_digit(said[2 * i + 1]);
         if (high < 0 || low < 0)
             return false;
@@ -136,7 +136,7 @@ static bool read_field(const struct field *field, const json_t *value, void *at)
     case FIELD_TEXT:
         return read_text(field, value, at);
     case FIELD_HEX:
-        return read_hex(field, value, at);
+        return json_read_hex(value, at, field->size);
     case FIELD_PORTS:
         return json_is_string(value) && port_set_parse(at, json_string_value(value));
     }

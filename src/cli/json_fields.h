@@ -53,4 +53,7 @@ void fields_write(json_t *object, const struct field *table, const void *from);
 /* False with ERROR_PROTOCOL, `into` undefined. */
 bool fields_read(void *into, const struct field *table, const json_t *object, struct error *error);
 
+/* Reads a text of exactly so many bytes in lower-case hex. */
+bool json_read_hex(const json_t *value, uint8_t *bytes, size_t size);
+
 #endif

@@ -1,4 +1,5 @@
 #include "tree/journal.h"
+#include "tree/write_at.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,15 +180,6 @@ void journal_remove(struct journal *journal, int directory, const char *name)
     journal->added_count = 0;
     unlinkat(directory, name, 0);
     journal_close(journal);
-}
-
-static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
-{
-    ssize_t n;
-    do
-        n = pwrite(fd, bytes, size, (off_t)offset);
-    while (n < 0 && errno == EINTR);
-    return n == (ssize_t)size;
 }
 
 bool journal_start(struct journal *journal, uint64_t file_size)

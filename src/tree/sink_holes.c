@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tree/sink_internal.h"
+#include "tree/write_at.h"
 #include "tree/zero_block.h"
 
 /* Holes (-S): blocks that the sender says are zeros are neither sent nor written, but hashed as all
@@ -130,19 +131,6 @@ static size_t data_at(const uint8_t *bytes, size_t size)
     return at;
 }
 
-static bool write_data(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        done += (size_t)n;
-    }
-    return true;
-}
-
 /* Where there may be something else already, a hole has to be made. */
 static bool leave_out(int fd, uint64_t offset, size_t size, bool is_fresh)
 {
@@ -155,11 +143,11 @@ bool holes_write(int fd, const uint8_t *bytes, size_t size, uint64_t offset, boo
     for (size_t at = 0; at < size;) {
         size_t zeros = zeros_at(bytes + at, size - at);
         if (zeros > 0 && !leave_out(fd, offset + at, zeros, is_fresh) &&
-            !write_data(fd, bytes + at, zeros, offset + at))
+            !write_at(fd, bytes + at, zeros, offset + at))
             return false;
         at += zeros;
         size_t data = data_at(bytes + at, size - at);
-        if (!write_data(fd, bytes + at, data, offset + at))
+        if (!write_at(fd, bytes + at, data, offset + at))
             return false;
         at += data;
     }

@@ -8,6 +8,7 @@
 
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
+#include "tree/write_at.h"
 
 #define DIRECT_MIN (4u << 20) /* smaller files gain nothing from direct writes */
 #define DIRECT_ALIGNMENT 4096u
@@ -185,20 +186,6 @@ bool large_open(struct file_sink *sink, struct large_file *file, struct error *e
 }
 
 /* ---- writing ---- */
-
-static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        done += (size_t)n;
-    }
-    return true;
-}
 
 /* Whole aligned blocks go around the page cache; the last, shorter one cannot. */
 bool large_write(struct large_file *file, const uint8_t *bytes, uint32_t length, uint64_t offset)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tree/sink_internal.h"
+#include "tree/write_at.h"
 
 /* A file whose size is known at its end only (the other side's standard input). Its blocks come
  * like all others, in any order; which is the last, and that only the last is short, is checked
@@ -108,19 +109,6 @@ void stream_entry(struct file_sink *sink, const struct entry *entry)
 }
 
 /* ---- content ---- */
-
-static bool write_at(int fd, const uint8_t *bytes, size_t size, uint64_t offset)
-{
-    for (size_t done = 0; done < size;) {
-        ssize_t n = pwrite(fd, bytes + done, size - done, (off_t)(offset + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        done += (size_t)n;
-    }
-    return true;
-}
 
 static bool add_hash(struct stream *stream, uint32_t index, const uint8_t *bytes, uint32_t length)
 {

@@ -19,7 +19,6 @@ FIRST, LAST = 60000, 60009
 NEAR_EXEC = []  # the tests run there
 # Without load these are 0; a busy machine may be late with packets.
 NOISE = {"round trip", "receiving sockets"}
-RATES = {"rate to expect there", "rate to expect from there"} # of short runs on a busy machine
 REPLIES_ALONE = "input: ct state established accept\niif lo accept\ntcp dport 22022 accept\ndrop"
 
 
@@ -79,7 +78,7 @@ class Doctor(hosts.Case):
         for part in [says] if isinstance(says, str) else says:
             self.assertIn(part, bad[planted][1])
         self.assertIn(next_step, bad[planted][2])
-        self.assertEqual(set(bad) - NOISE - RATES - set(also) - {planted}, set(), bad)
+        self.assertEqual(set(bad) - NOISE - set(also) - {planted}, set(), bad)
 
     def blocked(self, says, next_step):
         """No UDP: the cause, exit code, and what SSH would carry."""
@@ -388,19 +387,18 @@ class Planted(Doctor):
 
 class Foretold(Doctor):
     def test_the_rate_foretold_is_the_rate_of_the_copy(self):
-        """On a path slow enough for a busy machine; bench/doctor has the fast ones."""
-        self.link("--rate", "20mbit", "--rtt", "20ms", "--loss", "1%")
+        self.link("--rate", "100mbit", "--rtt", "20ms", "--loss", "1%")
         answer = self.doctor("--destination", self.far, disk=True, seconds="2s")
-        source = self.write("near/file", 12 * MIB)
+        source = self.write("near/file", 40 * MIB)
         began = time.monotonic()
         result = self.finish(self.start("copy", "--json", source, self.remote("far")), began)
         self.assertEqual(result.code, 0, result.stderr)
         summary = result.events()[-1]
-        rate = 12 * MIB * 8 / summary["transfer_seconds"]
+        rate = 40 * MIB * 8 / summary["transfer_seconds"]
         share = answer["expected_to_bps"] / rate
         print(f"foretold {answer['expected_to_bps'] / 8e6:.2f} MB/s, came {rate / 8e6:.2f} MB/s: "
               f"{share:.2f}")
-        self.assertTrue(0.6 < share < 1.6, share)
+        self.assertTrue(0.7 < share < 1.3, share)
 
 
 class BadInput(Doctor):
