@@ -20,6 +20,7 @@
 #define TIME_DEFAULT_NS (10 * NS_PER_S)
 #define TCP_LEAST_NS (3 * NS_PER_S)
 #define TCP_MOST_NS (10 * NS_PER_S)
+#define SHARE_SLACK_NS (60 * NS_PER_S) /* for a session to begin and to end */
 
 struct bench_options {
     struct measure_options common;
@@ -121,7 +122,8 @@ static bool run_session(struct bench *bench, uint64_t size_bytes, uint64_t time_
 
 /* ---- TCP ---- */
 
-static bool start_flow(struct bench *bench, const char *congestion, unsigned streams,
+/* `beside`: it runs until its end is asked for. */
+static bool start_flow(struct bench *bench, const char *congestion, unsigned streams, bool beside,
                        uint64_t time_ns, struct tcp_flow **flow, struct error *error)
 {
     const struct bench_options *options = &bench->options;
@@ -130,9 +132,10 @@ static bool start_flow(struct bench *bench, const char *congestion, unsigned str
                                       .first_port = options->common.first_port,
                                       .last_port = options->common.last_port,
                                       .streams = streams,
-                                      .time_ns = time_ns};
+                                      .time_ns = time_ns,
+                                      .until_ended = beside};
     struct tcp_flow_config config = {
-        .sends = !options->reverse, .streams = streams, .time_ns = time_ns};
+        .sends = !options->reverse, .streams = streams, .time_ns = time_ns, .until_ended = beside};
     struct measure_started started = {0};
     snprintf(request.congestion, sizeof(request.congestion), "%s", congestion);
     snprintf(config.congestion, sizeof(config.congestion), "%s", congestion);
@@ -153,17 +156,24 @@ static void wait_for_flow(const struct bench *bench, const struct tcp_flow *flow
         nanosleep(&nap, NULL);
 }
 
-/* Both ends' figures; what we saw ourselves of a failure comes first. */
+/* Both ends' figures; what we saw ourselves of a failure comes first. `window` is of the receiving
+ * end's clock, and is for its figures alone. */
 static void end_flow(struct bench *bench, struct tcp_flow *flow, bool stop,
-                     struct tcp_figures *sender, struct tcp_figures *receiver, struct error *error)
+                     const struct rate_window *window, struct tcp_figures *sender,
+                     struct tcp_figures *receiver, struct error *error)
 {
     bool reverse = bench->options.reverse;
     struct tcp_flow_report report = {0};
     struct measure_request end = {.what = MEASURE_END, .of = MEASURE_TCP};
+    const struct rate_window whole = {0};
     struct error far_error = {0};
     tcp_flow_end(flow, stop, &report);
-    tcp_figures_of(reverse ? receiver : sender, &report);
+    tcp_figures_of(reverse ? receiver : sender, &report, reverse ? window : &whole);
     end.stop = stop || report.error.kind != ERROR_NONE;
+    if (!reverse) {
+        end.from_ns = window->from_ns;
+        end.until_ns = window->until_ns;
+    }
     measure_ask(&bench->link, &end, ANSWER_NS, tcp_figures_fields, reverse ? sender : receiver,
                 &far_error);
     if (report.error.kind != ERROR_NONE)
@@ -189,32 +199,36 @@ static void compare_tcp(struct bench *bench, const char *congestion, unsigned st
 {
     struct bench_tcp *tcp = &bench->result.tcp[bench->result.tcp_count++];
     struct tcp_flow *flow = NULL;
+    const struct rate_window whole = {0};
     *tcp = (struct bench_tcp){.congestion = congestion, .streams = streams};
     if (bench->tcp_is_blocked) {
         error_set(&tcp->error, ERROR_UNREACHABLE, "as above");
         return;
     }
-    if (start_flow(bench, congestion, streams, time_ns, &flow, &tcp->error)) {
+    if (start_flow(bench, congestion, streams, false, time_ns, &flow, &tcp->error)) {
         wait_for_flow(bench, flow);
-        end_flow(bench, flow, *bench->options.common.ssh.stop != 0, &tcp->sender, &tcp->receiver,
-                 &tcp->error);
+        end_flow(bench, flow, *bench->options.common.ssh.stop != 0, &whole, &tcp->sender,
+                 &tcp->receiver, &tcp->error);
     }
     name_open_ports(bench, &tcp->error);
 }
 
 /* ---- both at once ---- */
 
+/* The flow begins first and ends last, and both rates are those of the time in which petrel's is
+ * sustained: rates of different times say nothing about how a path is shared. */
 static void share_path(struct bench *bench, uint64_t time_ns)
 {
     struct bench_result *result = &bench->result;
     struct tcp_figures sender = {0};
     struct tcp_flow *flow = NULL;
     result->shared = true;
-    if (start_flow(bench, "", 1, time_ns, &flow, &result->share_error)) {
+    if (start_flow(bench, "", 1, true, time_ns + SHARE_SLACK_NS, &flow, &result->share_error)) {
         run_session(bench, 0, time_ns, &result->share_sender, &result->share_receiver,
                     &result->share_error);
-        end_flow(bench, flow, result->share_error.kind != ERROR_NONE, &sender, &result->share_tcp,
-                 &result->share_error);
+        struct rate_window window = {result->share_receiver.sustained_from_ns,
+                                     result->share_receiver.sustained_until_ns};
+        end_flow(bench, flow, true, &window, &sender, &result->share_tcp, &result->share_error);
     }
     name_open_ports(bench, &result->share_error);
 }

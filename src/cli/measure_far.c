@@ -138,7 +138,8 @@ static void start_flow(struct far_end *far, const struct measure_request *reques
                                      .first_port = request->first_port,
                                      .last_port = request->last_port,
                                      .streams = request->streams,
-                                     .time_ns = request->time_ns};
+                                     .time_ns = request->time_ns,
+                                     .until_ended = request->until_ended};
     memcpy(config.token, request->token, sizeof(config.token));
     memcpy(config.congestion, request->congestion, sizeof(config.congestion));
     tcp_flow_end(far->flow, true, NULL);
@@ -147,15 +148,16 @@ static void start_flow(struct far_end *far, const struct measure_request *reques
     say(&error, measure_started_fields, &started);
 }
 
-static void end_flow(struct far_end *far, bool stop)
+static void end_flow(struct far_end *far, const struct measure_request *request)
 {
     struct tcp_flow_report report = {0};
+    struct rate_window window = {request->from_ns, request->until_ns};
     struct tcp_figures figures;
     if (far->flow == NULL)
         error_set(&report.error, ERROR_PROTOCOL, "there is no TCP flow to end");
-    tcp_flow_end(far->flow, stop, &report);
+    tcp_flow_end(far->flow, request->stop, &report);
     far->flow = NULL;
-    tcp_figures_of(&figures, &report);
+    tcp_figures_of(&figures, &report, &window);
     say(&report.error, tcp_figures_fields, &figures);
 }
 
@@ -298,7 +300,7 @@ static void serve_end(struct far_end *far, const struct measure_request *request
     if (request->of == MEASURE_ECHO)
         end_echo(far);
     else if (request->of == MEASURE_TCP)
-        end_flow(far, request->stop);
+        end_flow(far, request);
     else if (request->of == MEASURE_SESSION)
         end_session(far, request->stop);
     else

@@ -14,6 +14,7 @@ static const struct field request_fields[] = {
     ROW(sends, FIELD_BOOL, 0),
     ROW(writes, FIELD_BOOL, 0),
     ROW(stream, FIELD_BOOL, 0),
+    ROW(until_ended, FIELD_BOOL, 0),
     ROW(first_port, FIELD_U16, 0),
     ROW(last_port, FIELD_U16, 0),
     ROW(ports4, FIELD_PORTS, 0),
@@ -25,6 +26,8 @@ static const struct field request_fields[] = {
     ROW(time_ns, FIELD_U64, MEASURE_TIME_MAX_NS),
     ROW(limit_bps, FIELD_U64, 0),
     ROW(fixed_bps, FIELD_U64, 0),
+    ROW(from_ns, FIELD_U64, 0),
+    ROW(until_ns, FIELD_U64, 0),
     ROW(lanes, FIELD_U32, LANES_MAX),
     ROW(streams, FIELD_U32, TCP_STREAMS_MAX),
     ROW(policy, FIELD_U32, 2),
@@ -90,6 +93,8 @@ const struct field session_figures_fields[] = {
     ROW(bytes, FIELD_U64),
     ROW(seconds, FIELD_REAL),
     ROW(sustained_bps, FIELD_U64),
+    ROW(sustained_from_ns, FIELD_U64),
+    ROW(sustained_until_ns, FIELD_U64),
     ROW(cpu_seconds, FIELD_REAL),
     ROW(peak_memory_bytes, FIELD_U64),
     ROW(packets_sent, FIELD_U64),
@@ -275,6 +280,8 @@ void session_figures_of(struct session_figures *figures, const struct session_ou
         .bytes = memory->bytes,
         .seconds = memory->seconds,
         .sustained_bps = memory->sustained_bps,
+        .sustained_from_ns = memory->sustained.from_ns,
+        .sustained_until_ns = memory->sustained.until_ns,
         .cpu_seconds = memory->cpu_seconds,
         .peak_memory_bytes = peak_memory(),
         .packets_sent = session->packets_sent,
@@ -299,11 +306,15 @@ void session_figures_of(struct session_figures *figures, const struct session_ou
     };
 }
 
-void tcp_figures_of(struct tcp_figures *figures, const struct tcp_flow_report *report)
+void tcp_figures_of(struct tcp_figures *figures, const struct tcp_flow_report *report,
+                    const struct rate_window *window)
 {
-    *figures = (struct tcp_figures){.bytes = report->bytes,
-                                    .seconds = report->seconds,
-                                    .sustained_bps = report->sustained_bps,
-                                    .cpu_seconds = report->cpu_seconds,
-                                    .retransmits = report->retransmits};
+    bool all = window->from_ns == window->until_ns;
+    *figures =
+        (struct tcp_figures){.bytes = report->bytes,
+                             .seconds = report->seconds,
+                             .sustained_bps = all ? report->sustained_bps
+                                                  : rate_samples_within(&report->samples, window),
+                             .cpu_seconds = report->cpu_seconds,
+                             .retransmits = report->retransmits};
 }

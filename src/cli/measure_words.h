@@ -34,12 +34,14 @@ enum measure_do {
 struct measure_request {
     enum measure_do what, of;
     bool stop, sends, writes;
-    bool stream; /* a session in the SSH channel itself, which ends with it */
+    bool until_ended; /* a TCP flow: as tcp_flow.h has it */
+    bool stream;      /* a session in the SSH channel itself, which ends with it */
     uint16_t first_port, last_port;
     struct port_set ports4, ports6; /* at most MEASURE_KNOCKS_MAX in all */
     uint8_t token[ECHO_TOKEN_SIZE];
     uint8_t secret[START_SECRET_SIZE], session_id[SESSION_ID_SIZE];
     uint64_t size_bytes, time_ns, limit_bps, fixed_bps;
+    uint64_t from_ns, until_ns; /* end of tcp: the rate of that time only, unless empty */
     uint32_t lanes, streams, policy;
     char congestion[TCP_CONGESTION_MAX];
     char path[480];
@@ -61,6 +63,7 @@ struct measure_arrivals {
 struct session_figures {
     bool started, verified;
     uint64_t bytes, sustained_bps, peak_memory_bytes;
+    uint64_t sustained_from_ns, sustained_until_ns; /* by that end's clock */
     double seconds, cpu_seconds;
     uint64_t packets_sent, packets_lost, payload_sent, payload_resent, receiver_drops;
     uint64_t rtt_ns, rtt_min_ns, datagrams_received;
@@ -92,6 +95,8 @@ bool measure_read_answer(const char *line, const struct field *table, void *into
                          struct error *error);
 
 void session_figures_of(struct session_figures *figures, const struct session_outcome *outcome);
-void tcp_figures_of(struct tcp_figures *figures, const struct tcp_flow_report *report);
+/* The sustained rate is that of the window, unless it is empty. */
+void tcp_figures_of(struct tcp_figures *figures, const struct tcp_flow_report *report,
+                    const struct rate_window *window);
 
 #endif

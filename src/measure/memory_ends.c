@@ -528,13 +528,16 @@ void memory_end_set_driver(struct memory_end *end, struct driver *driver)
 void memory_end_report(const struct memory_end *end, struct memory_report *report)
 {
     uint64_t until_ns = end->ended_ns != 0 ? end->ended_ns : end->sampled_ns;
+    struct rate_window sustained;
+    uint64_t sustained_bps = rate_samples_sustained(&end->samples, &sustained);
     *report = (struct memory_report){
         .started = end->session != NULL,
         .blocks = end->sender ? end->sent : end->hashed,
         .bytes = end->sender ? end->statistics.payload_acked : end->statistics.payload_received,
         .seconds = until_ns > end->started_ns ? (double)(until_ns - end->started_ns) / 1e9 : 0,
         .cpu_seconds = (end->ended_ns != 0 ? end->cpu_ended : cpu_now()) - end->cpu_started,
-        .sustained_bps = rate_samples_sustained(&end->samples),
+        .sustained_bps = sustained_bps,
+        .sustained = sustained,
         .verified = end->verified,
         .session = end->statistics,
     };

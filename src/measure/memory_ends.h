@@ -30,10 +30,11 @@ struct memory_config {
 
 struct memory_report {
     uint64_t blocks, bytes;
-    double seconds, cpu_seconds; /* from the session's start to its end; of this process */
-    uint64_t sustained_bps;      /* as rate_samples.h has it; bytes of blocks */
-    bool started;                /* there was a session at all */
-    bool verified;               /* sender: the receiver's hashes are those of what was sent */
+    double seconds, cpu_seconds;  /* from the session's start to its end; of this process */
+    uint64_t sustained_bps;       /* as rate_samples.h has it; bytes of blocks */
+    struct rate_window sustained; /* when that was */
+    bool started;                 /* there was a session at all */
+    bool verified;                /* sender: the receiver's hashes are those of what was sent */
     struct session_statistics session;
 };
 

@@ -10,6 +10,7 @@
 #include "base/address.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "measure/rate_samples.h"
 
 #define TCP_TOKEN_SIZE 16u
 #define TCP_STREAMS_MAX 16u
@@ -21,7 +22,8 @@ struct tcp_flow_config {
     struct address to;              /* connecting */
     uint8_t token[TCP_TOKEN_SIZE];
     unsigned streams;
-    uint64_t time_ns;                    /* of sending */
+    uint64_t time_ns; /* of sending */
+    bool until_ended; /* beside something else, which may take longer: until tcp_flow_end */
     char congestion[TCP_CONGESTION_MAX]; /* of the sending end; "": the system's */
 };
 
@@ -31,6 +33,7 @@ struct tcp_flow_report {
     double seconds;     /* from the first byte to the last */
     double cpu_seconds; /* of the flow's own thread */
     uint64_t sustained_bps, retransmits;
+    struct rate_samples samples;
 };
 
 struct tcp_flow;

@@ -57,8 +57,18 @@ class Bench(hosts.Case):
             else:
                 self.assertFalse(one["available"])
                 self.assertIn(one["congestion"], one["reason"])
-        both = answer["share"]["sustained_bps"] + answer["share"]["tcp"]["sustained_bps"]
-        self.assertTrue(RATE / 4 < both < 1.1 * RATE, answer["share"])
+        self.check_share(answer["share"])
+
+    def check_share(self, share):
+        """Both rates are of one time, so that together they cannot pass the link's."""
+        self.assertTrue(share["sender"]["verified"])
+        for one in (share, share["tcp"]):
+            self.assertGreater(one["sustained_bps"], 0, share)
+        both = share["sustained_bps"] + share["tcp"]["sustained_bps"]
+        self.assertTrue(RATE / 4 < both < RATE, share)
+
+    def test_share_back(self):
+        self.check_share(self.bench("--time", "1500ms", "--share", "--no-tcp", "--reverse")["share"])
 
     def test_back_with_a_size(self):
         answer = self.bench("--reverse", "--size", "5M", "--no-tcp", "--lanes", "2",

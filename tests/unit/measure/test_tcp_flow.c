@@ -1,6 +1,8 @@
 /* Plain TCP streams over loopback. */
 #include "unit.h"
 
+#include <time.h>
+
 #include "measure/tcp_flow.h"
 
 static const uint8_t token[TCP_TOKEN_SIZE] = "sixteen bytes...";
@@ -41,6 +43,29 @@ static void test_both_directions(void **state)
     (void)state;
     run(false, 1, 4);
     run(true, 8, 4);
+}
+
+/* Beside a session: whoever sends is stopped, and neither end calls that a failure. */
+static void test_until_its_end(void **state)
+{
+    (void)state;
+    struct error error = {0};
+    struct tcp_flow_config far = config(true, false, 1), near = config(false, true, 1);
+    far.until_ended = near.until_ended = true;
+    far.time_ns = near.time_ns = 60 * NS_PER_S;
+    struct tcp_flow *server = tcp_flow_start(&far, &error);
+    assert_non_null(server);
+    near.to = loopback(4, tcp_flow_port(server));
+    struct tcp_flow *client = tcp_flow_start(&near, &error);
+    assert_non_null(client);
+    const struct timespec nap = {.tv_nsec = 300 * 1000 * 1000};
+    nanosleep(&nap, NULL);
+    struct tcp_flow_report sent, received;
+    tcp_flow_end(client, true, &sent);
+    tcp_flow_end(server, false, &received);
+    assert_int_equal(sent.error.kind, ERROR_NONE);
+    assert_int_equal(received.error.kind, ERROR_NONE);
+    assert_true(received.seconds < 30);
 }
 
 static void test_what_the_system_has_not(void **state)
@@ -87,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_directions),
+        cmocka_unit_test(test_until_its_end),
         cmocka_unit_test(test_what_the_system_has_not),
         cmocka_unit_test(test_a_stranger_and_a_stop),
         cmocka_unit_test(test_limits),
