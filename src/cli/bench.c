@@ -42,13 +42,7 @@ struct bench {
 
 static bool parse_lanes(void *target, const char *value, struct error *error)
 {
-    struct bench_options *options = target;
-    uint64_t lanes = 0;
-    if (strcmp(value, "auto") != 0 && (!parse_unsigned(value, 16, &lanes, NULL) || lanes == 0))
-        return error_set(error, ERROR_USAGE, "--lanes takes auto or a number from 1 to 16, not %s",
-                         value);
-    options->lanes = (unsigned)lanes;
-    return true;
+    return lanes_parse(value, &((struct bench_options *)target)->lanes, error);
 }
 
 static bool parse_amount(void *target, const char *value, struct error *error)

@@ -12,6 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/file_job_json.h"
 #include "cli/interrupt.h"
+#include "cli/write_all.h"
 #include "transport/limits.h"
 #include "tree/display.h"
 
@@ -20,23 +21,11 @@
 
 /* ---- the host ---- */
 
-static bool put_all(int descriptor, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(descriptor, bytes, size);
-        if (put < 0 && errno != EINTR)
-            return false;
-        bytes += put > 0 ? put : 0;
-        size -= put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
 static bool put_frame(char kind, const char *bytes, size_t size)
 {
     char head[32];
     int length = snprintf(head, sizeof(head), "%c %zu\n", kind, size);
-    return put_all(STDOUT_FILENO, head, (size_t)length) && put_all(STDOUT_FILENO, bytes, size);
+    return write_all(STDOUT_FILENO, head, (size_t)length) && write_all(STDOUT_FILENO, bytes, size);
 }
 
 static bool far_out(void *context, const char *bytes, size_t size)
@@ -100,13 +89,13 @@ static bool send_job(const struct file_job *job, FILE *manifest, int descriptor,
 {
     char *line = malloc(FILE_JOB_LINE_MAX);
     size_t size = line != NULL ? file_job_write(job, line, FILE_JOB_LINE_MAX) : 0;
-    bool sent = size > 0 && put_all(descriptor, line, size);
+    bool sent = size > 0 && write_all(descriptor, line, size);
     char buffer[65536];
     size_t got;
     if (size == 0)
         error_set(error, ERROR_USAGE, "too many paths at once");
     while (sent && manifest != NULL && (got = fread(buffer, 1, sizeof(buffer), manifest)) > 0)
-        sent = put_all(descriptor, buffer, got);
+        sent = write_all(descriptor, buffer, got);
     free(line);
     return sent || error_set(error, ERROR_PEER_LOST, "the SSH session ended");
 }

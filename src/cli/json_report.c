@@ -22,7 +22,7 @@ void json_report_object(json_t *object, const char *name, const struct field *ta
     json_object_set_new(object, name, inner);
 }
 
-static bool write_all(const json_t *object, FILE *out, const char *file, struct error *error)
+static bool print_all(const json_t *object, FILE *out, const char *file, struct error *error)
 {
     bool good =
         json_dumpf(object, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) == 0 &&
@@ -41,7 +41,7 @@ FILE *json_report_open(const char *file, struct error *error)
 
 bool json_report_write_to(json_t *object, FILE *out, const char *file, struct error *error)
 {
-    bool good = write_all(object, out, file, error);
+    bool good = print_all(object, out, file, error);
     if (out != stdout)
         fclose(out);
     json_decref(object);

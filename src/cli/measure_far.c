@@ -13,6 +13,7 @@
 #include "cli/measure_job.h"
 #include "cli/measure_words.h"
 #include "cli/test_hook.h"
+#include "cli/write_all.h"
 #include "measure/quiet_thread.h"
 #include "net/stream.h"
 #include "transport/ports_packet.h"
@@ -45,13 +46,8 @@ struct far_end {
 static void say(const struct error *failed, const struct field *table, const void *from)
 {
     static char line[MEASURE_LINE_MAX];
-    size_t length = measure_write_answer(failed, table, from, line, sizeof(line)), done = 0;
-    while (done < length) {
-        ssize_t put = write(STDOUT_FILENO, line + done, length - done);
-        if (put < 0 && errno != EINTR)
-            return; /* whoever asked is gone, which stdin will tell */
-        done += put > 0 ? (size_t)put : 0;
-    }
+    size_t length = measure_write_answer(failed, table, from, line, sizeof(line));
+    write_all(STDOUT_FILENO, line, length); /* whoever asked is gone, which stdin will tell */
 }
 
 /* Byte by byte, for what follows a line may belong to a session. False at the end of input, after

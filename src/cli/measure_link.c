@@ -7,25 +7,12 @@
 
 #include "base/units.h"
 #include "cli/measure_job.h"
+#include "cli/write_all.h"
 
 #define ANSWER_NS (20 * NS_PER_S)
 #define END_NS (3 * NS_PER_S)
 
 /* ---- lines ---- */
-
-static bool put_all(int descriptor, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(descriptor, bytes, size);
-        if (put < 0 && errno != EINTR)
-            return false;
-        if (put > 0) {
-            bytes += put;
-            size -= (size_t)put;
-        }
-    }
-    return true;
-}
 
 /* 1: a byte. 0: none yet. -1: the end. */
 static int get_byte(struct measure_link *link, char *byte)
@@ -74,7 +61,7 @@ static bool put_request(struct measure_link *link, const struct measure_request 
     size_t length = measure_write_request(request, line, sizeof(line));
     if (length == 0)
         return error_set(error, ERROR_USAGE, "a request is too long");
-    link->broken = !put_all(link->channel.to_remote, line, length);
+    link->broken = !write_all(link->channel.to_remote, line, length);
     wipe(line, sizeof(line));
     return !link->broken ||
            error_set(error, ERROR_PEER_LOST, "the SSH session to %s ended", link->host);

@@ -21,6 +21,7 @@
 #include "cli/squeezed_storage.h"
 #include "cli/test_hook.h"
 #include "cli/version.h"
+#include "cli/write_all.h"
 #include "tree/sink.h"
 #include "tree/source.h"
 
@@ -54,8 +55,7 @@ static bool read_line(char *line, size_t capacity)
 
 static void say(const char *line, size_t length)
 {
-    ssize_t written = write(STDOUT_FILENO, line, length);
-    (void)written; /* a client that is gone shows in the handshake */
+    write_all(STDOUT_FILENO, line, length); /* a client that is gone shows in the handshake */
 }
 
 static int refuse(const struct error *error)

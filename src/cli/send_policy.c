@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "transport/limits.h"
 
 #define FIXED "fixed:"
 
@@ -19,6 +20,17 @@ static bool find_name(const char *text, struct send_policy *policy)
         }
     }
     return false;
+}
+
+bool lanes_parse(const char *text, unsigned *lanes, struct error *error)
+{
+    uint64_t number = 0;
+    if (strcmp(text, "auto") != 0 &&
+        (!parse_unsigned(text, LANES_MAX, &number, NULL) || number == 0))
+        return error_set(error, ERROR_USAGE, "--lanes takes auto or a number from 1 to %d, not %s",
+                         LANES_MAX, text);
+    *lanes = (unsigned)number;
+    return true;
 }
 
 bool send_policy_parse(const char *text, struct send_policy *policy, struct error *error)

@@ -22,7 +22,10 @@ struct send_policy {
  */
 bool send_policy_parse(const char *text, struct send_policy *policy, struct error *error);
 
-/* The same for the start line, where a fixed rate is a bare number of bits a second. `word` has
+/* How many lanes: "auto" (0) or a number up to LANES_MAX. False with ERROR_USAGE. */
+bool lanes_parse(const char *text, unsigned *lanes, struct error *error);
+
+/* The policy for the start line, where a fixed rate is a bare number of bits a second. `word` has
  * SEND_POLICY_WORD_MAX bytes. Reading returns false, and changes nothing, for what it does not
  * know. */
 void send_policy_write(const struct send_policy *policy, char *word);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "cli/write_all.h"
 #include "net/driver.h"
 #include "tree/display.h"
 
@@ -33,19 +34,6 @@ struct ssh_errors {
     size_t length;
     uint64_t came_ns;
 };
-
-static void show(const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(STDERR_FILENO, bytes, size);
-        if (put < 0 && errno != EINTR)
-            return;
-        if (put > 0) {
-            bytes += put;
-            size -= (size_t)put;
-        }
-    }
-}
 
 /* ---- lines that are nobody's business ---- */
 
@@ -133,7 +121,7 @@ static void take(struct ssh_errors *errors, const char *bytes, size_t size)
         shown += pass(errors, byte, out + shown);
     }
     pthread_mutex_unlock(&errors->lock);
-    show(out, shown);
+    write_all(STDERR_FILENO, out, shown);
     if (shown > 0)
         errors->shown_byte = out[shown - 1];
 }
@@ -223,7 +211,7 @@ void ssh_errors_free(struct ssh_errors *errors)
     close(errors->stop[1]);
     pthread_join(errors->thread, NULL);
     if (errors->shown_byte != '\n') /* our own lines begin at the left */
-        show("\n", 1);
+        write_all(STDERR_FILENO, "\n", 1);
     close(errors->stop[0]);
     close(errors->from);
     pthread_mutex_destroy(&errors->lock);

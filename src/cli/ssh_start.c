@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_errors.h"
+#include "cli/write_all.h"
 #include "transport/limits.h"
 
 #define NAP_NS (5 * NS_PER_MS)
@@ -71,20 +72,6 @@ int ssh_close(struct ssh_channel *channel, uint64_t wait_ns)
     ssh_errors_free(channel->errors);
     channel->errors = NULL;
     return status;
-}
-
-static bool write_all(int fd, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(fd, bytes, size);
-        if (put < 0 && errno != EINTR)
-            return false;
-        if (put > 0) {
-            bytes += put;
-            size -= (size_t)put;
-        }
-    }
-    return true;
 }
 
 static void collect_addresses(struct ssh_channel *channel, const struct ssh_options *options,
