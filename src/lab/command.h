@@ -14,6 +14,9 @@ lab_command command_link, command_up, command_down, command_exec, command_in, co
     command_set;
 lab_command command_blast;
 
+/* Becomes the Python program in lab/ with the same arguments. */
+lab_command command_script;
+
 /* Prints "petrel-lab: TEXT" on stderr and returns the exit status that fits. */
 int command_fail(const struct error *error);
 

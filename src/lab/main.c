@@ -20,6 +20,10 @@ static const struct {
     {"stats", command_stats, "NAME [--reset]", "print its counters as JSON"},
     {"in", command_in, "NAMESPACE -- COMMAND [ARG...]", "run a command in a network namespace"},
     {"blast", command_blast, "send|receive [OPTION...]", "UDP at a given rate, in trains"},
+    {"matrix", command_script, "MATRIX [OPTION...]", "run programs over many paths, against bars"},
+    {"compare", command_script, "MATRIX [OPTION...]", "the same on two emulators"},
+    {"report", command_script, "[RESULTS...]", "make a page of results"},
+    {"fit", command_script, "RESULTS...", "fit the model that petrel estimate uses"},
 };
 
 int command_fail(const struct error *error)

@@ -1,0 +1,193 @@
+"""petrel-lab matrix, report, fit, compare: started by petrel-lab, which tells where it is itself in
+PETREL_LAB. See petrel-lab(1)."""
+import argparse
+import datetime
+import glob
+import json
+import os
+import shutil
+import sys
+
+import cell_run
+import emulated
+import matrix_file
+import rows
+import session
+import veth
+from matrix_file import MatrixError
+
+RESULTS = "results"
+
+
+def lab_program():
+    return os.environ.get("PETREL_LAB") or shutil.which("petrel-lab") or "petrel-lab"
+
+
+def petrel_program(named):
+    """Named, or beside petrel-lab, built or installed, or on the path."""
+    folder = os.path.dirname(lab_program())
+    for path in (named, os.path.join(folder, "..", "cli", "petrel"), os.path.join(folder, "petrel")):
+        if path and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    found = shutil.which(named or "petrel")
+    if not found:
+        raise MatrixError("no petrel here: --petrel PATH names it")
+    return found
+
+
+def narrow(matrix, options):
+    """Leaves in the matrix what the command line asks for."""
+    only, groups = set(filter(None, options.only)), set(filter(None, options.group))
+    unknown = only - {cell.name for cell in matrix.cells}
+    unknown |= groups - {group for cell in matrix.cells for group in cell.groups}
+    if unknown:
+        raise MatrixError(f"{matrix.path}: no such cell or group: {', '.join(sorted(unknown))} "
+                          "(--list shows them)")
+    if only or groups:
+        matrix.cells = [cell for cell in matrix.cells
+                        if cell.name in only or groups & set(cell.groups)]
+    wanted = options.programs.split(",") if options.programs else None
+    for cell in matrix.cells:
+        cell.cap_size(options.size)
+        if options.repetitions:
+            cell.repetitions = options.repetitions
+        if wanted:
+            cell.programs = [program for program in cell.programs if program.name in wanted]
+    matrix.cells = [cell for cell in matrix.cells if cell.programs]
+    if not matrix.cells:
+        raise MatrixError(f"{matrix.path}: nothing left to run")
+
+
+def print_list(matrix):
+    for cell in matrix.cells:
+        print(f"{cell.name:<28} {' '.join(cell.groups):<10} "
+              f"{', '.join(program.name for program in cell.programs)}")
+        for bar in cell.bars:
+            print(f"{'':<28} bar: {bar.text}")
+    seconds = session.guess_matrix(matrix)
+    print(f"\n{len(matrix.cells)} cells, about {seconds / 60:.0f} minutes at most")
+
+
+def newest(pattern):
+    found = sorted(glob.glob(pattern), key=os.path.getmtime)
+    return found[-1] if found else None
+
+
+def results_path(matrix, options):
+    if options.out:
+        return options.out
+    folder = os.path.join(RESULTS, matrix.name)
+    stamp = datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S")
+    return (options.resume and newest(f"{folder}-*.jsonl")) or f"{folder}-{stamp}.jsonl"
+
+
+def add_matrix_options(parser):
+    parser.add_argument("matrix", metavar="MATRIX", help="a file, or the name of a ready matrix")
+    parser.add_argument("--out", default="", help="results/NAME-DATE.jsonl unless given")
+    parser.add_argument("--resume", action="store_true", help="what the results hold is not run again")
+    parser.add_argument("--only", nargs="+", default=[], metavar="CELL")
+    parser.add_argument("--group", nargs="+", default=[])
+    parser.add_argument("--programs", default="", metavar="NAME[,NAME]", help="only these")
+    parser.add_argument("--repetitions", type=int, default=0)
+    parser.add_argument("--size", default="0", help="at most this size, for a quick look")
+    parser.add_argument("--emulator", choices=("auto", "petrel", "netem"), default="auto")
+    parser.add_argument("--hosts", default="", metavar="[USER@]A,[USER@]B")
+    parser.add_argument("--hosts-from", default="", metavar="SCRIPT")
+    parser.add_argument("--folder", default="/var/tmp", help="for cells whose files are on disk")
+    parser.add_argument("--petrel", default="", help="the petrel under test")
+    parser.add_argument("--label", default="", help="what this machine is called in reports")
+    parser.add_argument("--no-calibration", action="store_true",
+                        help="do not ask iperf3 and ping what the path is like; the report says so")
+    parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--list", action="store_true", help="only say what would run")
+
+
+def prepare(options):
+    """Options as the session wants them."""
+    options.command_line = ["petrel-lab", *sys.argv[1:]]
+    options.size = matrix_file.q.size_bytes(options.size)
+    options.petrel, options.lab = petrel_program(options.petrel), lab_program()
+    if options.emulator == "auto": # netem where there are no TUN devices
+        options.emulator = "netem" if emulated.probe(options.lab) and not veth.netem_missing() \
+            else "petrel"
+
+
+def command_matrix(options):
+    prepare(options)
+    matrix = matrix_file.load(options.matrix)
+    narrow(matrix, options)
+    if options.list:
+        print_list(matrix)
+        return 0
+    path = results_path(matrix, options)
+    run = session.Session(matrix, options)
+    run.check()
+    run.log = session.Log(path, options.resume)
+    print(f"{matrix.name}: {len(matrix.cells)} cells, at most about "
+          f"{session.guess_matrix(matrix) / 60:.0f} minutes; results go to {path}\n"
+          f"bars are set, sha256 of the matrix {matrix.sha256()[:16]}; left out, not installed: "
+          f"{', '.join(sorted(set(run.absent))) or 'nothing'}\n")
+    table = rows.Table(matrix, options.markdown)
+    try:
+        figures = run.run(table.show)
+    except session.Interrupted as signal:
+        print(f"\npetrel-lab: {signal}: ended, everything taken down; --resume --out {path} goes on",
+              file=sys.stderr)
+        return 128 + signal.number
+    missed = rows.print_misses(figures)
+    print(f"results: {path}; 'petrel-lab report {path}' makes a page of them")
+    return 1 if missed else 0
+
+
+def read_job(path):
+    with open(path, encoding="utf-8") as file:
+        job = json.load(file)
+    matrix = matrix_file.Matrix(job["path"], job["text"])
+    cell = next(cell for cell in matrix.cells if cell.name == job["cell"])
+    cell.cap_size(job["cap"])
+    return job, cell
+
+
+def command_veth(words):
+    """JOB -- COMMAND: two hosts joined by the kernel, the command on the near one."""
+    return veth.become(read_job(words[0])[1], words[2:])
+
+
+def command_inside(words):
+    """At the near end of a link: one cell, its results as JSON lines on standard output."""
+    job, cell = read_job(words[0])
+    programs = {program.name: program for program in cell.programs}
+    place = emulated.place(job["folder"])
+    def told(line):
+        print(json.dumps(line), flush=True)
+    if job["calibrate"]:
+        told({"kind": "calibration", **cell_run.calibrate(place, cell)})
+    cell_run.run_cell(place, cell, [(programs[name], repetition) for name, repetition in job["wanted"]],
+                      told)
+    return 0
+
+
+COMMANDS = {"matrix": (command_matrix, add_matrix_options, "run a matrix of paths and programs")}
+
+
+def main():
+    hidden = {"inside": command_inside, "veth": command_veth}.get("".join(sys.argv[1:2]))
+    if hidden:
+        return hidden(sys.argv[2:])
+    parser = argparse.ArgumentParser(prog="petrel-lab")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (_, add, text) in COMMANDS.items():
+        add(commands.add_parser(name, help=text))
+    options = parser.parse_args()
+    try:
+        return COMMANDS[options.command][0](options)
+    except BrokenPipeError: # whoever read our table has seen enough
+        sys.stderr.close()
+        return 141
+    except (MatrixError, ValueError, RuntimeError) as fault:
+        print(f"petrel-lab: {fault}", file=sys.stderr)
+        return 2 if isinstance(fault, (MatrixError, ValueError)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What the systems count, before and after a run, at both ends: protocols, interfaces, processors.
+
+`snapshot` reads them, `difference` keeps what changed. Names are the kernel's own.
+"""
+
+FILES = ("/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev", "/proc/net/softnet_stat", "/proc/stat")
+SOFTNET = ("processed", "dropped", "time_squeeze")
+
+
+def pairs(text):
+    """{"Udp.InDatagrams": n}, of files in which a line of names is followed by one of numbers."""
+    lines, found = text.splitlines(), {}
+    for names, values in zip(lines[::2], lines[1::2]):
+        protocol, _, names = names.partition(":")
+        for name, value in zip(names.split(), values.partition(":")[2].split()):
+            found[f"{protocol}.{name}"] = int(value)
+    return found
+
+
+def interfaces(text):
+    lines, found = text.splitlines(), {}
+    if len(lines) < 2:
+        return found
+    received, sent = lines[1].split("|")[1:3]
+    names = [f"received_{name}" for name in received.split()] + [f"sent_{name}" for name in sent.split()]
+    for line in lines[2:]:
+        device, _, values = line.partition(":")
+        for name, value in zip(names, values.split()):
+            found[f"{device.strip()}.{name}"] = int(value)
+    return found
+
+
+def softnet(text):
+    rows = [[int(word, 16) for word in line.split()[:3]] for line in text.splitlines()]
+    return {f"softnet.{name}": sum(row[at] for row in rows) for at, name in enumerate(SOFTNET)}
+
+
+def processors(text):
+    """Busy time of the whole machine in hundredths of a second: all but idle and waiting for disks."""
+    fields = [int(word) for word in text.split("\n", 1)[0].split()[1:9]]
+    return {"processor.busy": sum(fields) - fields[3] - fields[4]} if len(fields) == 8 else {}
+
+
+def ethtool(text):
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.strip().rpartition(": ")
+        if name and value.isdigit():
+            found[f"ethtool.{name}"] = int(value)
+    return found
+
+
+READERS = (pairs, pairs, interfaces, softnet, processors)
+
+
+def snapshot(end):
+    mark = "----petrel-lab----"
+    script = f'for file in "$@"; do cat "$file" 2>/dev/null; echo {mark}; done; ' \
+             'for device in $(ls /sys/class/net 2>/dev/null); do ethtool -S "$device" 2>/dev/null; done'
+    parts = end.sh(script, *FILES).stdout.split(mark + "\n")
+    found = {}
+    for reader, part in zip(READERS, parts):
+        found.update(reader(part))
+    if len(parts) > len(FILES):
+        found.update(ethtool(parts[-1]))
+    return found
+
+
+def difference(before, after):
+    return {name: value - before.get(name, 0) for name, value in after.items()
+            if value != before.get(name, 0)}
+
+
+def drops(changed):
+    """Packets that an end lost by itself: its sockets' or its devices' fault, not the path's."""
+    names = ("Udp.RcvbufErrors", "Udp.SndbufErrors", "softnet.dropped")
+    return sum(value for name, value in changed.items()
+               if name in names or name.endswith(("_drop", "_fifo", "_errs")))

@@ -1,0 +1,39 @@
+"""Programs under test, one file each; README.md in this folder is the template for another.
+
+A driver is a module with
+
+    TITLE      how tables call it
+    KINDS      what it can do: "copy" a file, "stream" for a time, "beside" a TCP flow
+    VARIANTS   what may stand behind a slash in a matrix, () for nothing
+    NEEDS      programs that have to be installed, by end: {"near": [...], "far": [...]}
+    PACKAGES   where a Debian system has them from, for the message
+    PROCESSES  names of its processes (as in /proc/PID/comm), for memory over time
+    settings(place, job)  what it is really configured to do, as text; asked after it ran
+    run(place, job)       does it once; returns a dict, see below
+
+job has source, target (paths), size, direction, limit_s, stream_s, variant, options (words of the
+matrix), and `rate_bps`, the link's, 0 for none. run returns
+
+    finished   False when the limit of time ended it
+    seconds    what a copy took, by this program's own account or that of the whole command
+    command_seconds   of the whole command
+    rate_mb_per_s     of a stream, instead of seconds
+    near, far  {"cpu_s", "rss_mb"} of its processes at each end, None where unknown
+    command    the words that were run
+    detail     what else the program said, a dict
+
+and raises RuntimeError, with the program's own words, when it failed.
+"""
+import importlib
+import os
+
+
+def names():
+    here = os.path.dirname(os.path.abspath(__file__))
+    return sorted(name[:-3] for name in os.listdir(here)
+                  if name.endswith(".py") and not name.startswith("_"))
+
+
+def find(name):
+    """The module of a program, or None."""
+    return importlib.import_module(f"drivers.{name}") if name in names() else None
