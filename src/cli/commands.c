@@ -21,6 +21,8 @@ const struct command commands[] = {
      OPERANDS_HOST, paths_options_table},
     {"config", command_config, "what a copy to a host has, and where each of it was set",
      OPERANDS_HOST, config_options_table},
+    {"key", command_key, "print the public key that petrel serve knows you by; makes it first",
+     OPERANDS_NONE, key_options_table},
     {"manifest", command_manifest,
      "list what trees hold, with hashes: petrel manifest [host:]PATH...", OPERANDS_FILES,
      manifest_options_table},

@@ -28,6 +28,7 @@ const struct option *clean_options_table(void);
 const struct option *config_options_table(void);
 const struct option *doctor_options_table(void);
 const struct option *install_options_table(void);
+const struct option *key_options_table(void);
 const struct option *manifest_options_table(void);
 const struct option *paths_options_table(void);
 const struct option *verify_options_table(void);
@@ -45,6 +46,7 @@ int command_verify(int argc, char **argv);
 int command_paths(int argc, char **argv);
 int command_complete(int argc, char **argv); /* for the shells' completion */
 int command_config(int argc, char **argv);
+int command_key(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_remote(int argc, char **argv); /* the far end of a copy, started through ssh */
 

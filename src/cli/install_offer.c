@@ -1,14 +1,13 @@
 #include "cli/install_offer.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/units.h"
 #include "cli/shell_words.h"
+#include "cli/terminal_line.h"
 #include "cli/version.h"
 
 /* ---- texts ---- */
@@ -48,35 +47,11 @@ char *install_sentence(char *text, size_t capacity, const char *host, size_t siz
 
 /* ---- the question ---- */
 
-/* One line from the terminal; false at its end or when a signal asks us to stop. */
-static bool read_line(int tty, char *line, size_t capacity, const volatile int *stop)
-{
-    size_t length = 0;
-    struct pollfd waits = {.fd = tty, .events = POLLIN};
-    while (stop == NULL || *stop == 0) {
-        char byte;
-        if (poll(&waits, 1, 100) <= 0)
-            continue;
-        ssize_t got = read(tty, &byte, 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        if (byte == '\n') {
-            line[length] = '\0';
-            return true;
-        }
-        if (length + 1 < capacity)
-            line[length++] = byte;
-    }
-    return false;
-}
-
 static bool say_yes(int tty, const char *question, const volatile int *stop)
 {
     char line[64];
     for (;;) {
-        if (dprintf(tty, "%s", question) < 0 || !read_line(tty, line, sizeof(line), stop))
+        if (dprintf(tty, "%s", question) < 0 || !terminal_line_read(tty, line, sizeof(line), stop))
             return false;
         const char *word = line + strspn(line, " \t");
         if (strchr("yY", word[0]) != NULL) /* also nothing but Enter */
