@@ -178,12 +178,16 @@ class Reuse(hosts.Case):
     def test_a_server_that_admits_one_session(self):
         """What the master refuses gets a connection of its own, and nobody is told."""
         self.arrives()
+        there = [self.path(f"holder{number}") for number in range(10)] # sshd's limit of sessions
         holders = [subprocess.Popen(["ssh", "-F", self.config, "-S", self.socket(), HOST,
-                                     "sleep 30"], stdin=subprocess.PIPE) for _ in range(10)]
-        time.sleep(0.5) # sshd's limit is ten sessions
+                                     f"touch {name}; sleep 60"], stdin=subprocess.PIPE)
+                   for name in there]
+        self.assertTrue(hosts.wait_until(lambda: all(map(os.path.exists, there)), 20))
+        logins = self.logins()
         result = self.arrives()
         self.assertNotIn("mux", result.stderr)
         self.assertNotIn("ControlSocket", result.stderr)
+        self.assertEqual(self.logins(), logins + 1)
         for holder in holders:
             holder.terminate()
             holder.communicate()

@@ -83,7 +83,7 @@ class Streams(hosts.Case):
         process = self.start("copy", "-", self.remote("far/file"), stdin=subprocess.PIPE)
         process.stdin.buffer.write(os.urandom(3 * MIB))
         process.stdin.flush()
-        time.sleep(1)
+        self.assertTrue(hosts.wait_until(lambda: os.listdir(self.path("far")), 20))
         process.send_signal(2)
         process.wait(20)
         self.assertEqual(process.returncode, 20)

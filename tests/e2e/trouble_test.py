@@ -349,11 +349,13 @@ sys.stdin.read()
             "udp dport 60777 drop\n}\n}\n"
         subprocess.run([*FAR_EXEC, "nft", "-f", "-"], input=rules, text=True, check=True)
         try:
+            started = self.path("started")
             result = self.fails(UNREACHABLE, ["60777", "--udp-ports", "within 10 s"],
                                 "--udp-ports", "60777", "--udp=only", self.source,
-                                self.remote("far"))
+                                self.remote("far"), far_petrel=f"touch {started}; {PETREL}")
             self.assertGreater(result.seconds, 9.9)
-            self.assertLess(result.seconds, 12.5) # as it says, and ssh's own time
+            # As it says, from when the far end was there; and the time in which both end.
+            self.assertLess(time.time() - os.stat(started).st_mtime, 14)
         finally:
             subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "t"], check=True)
 
@@ -487,20 +489,23 @@ class Ends(hosts.Case):
                    self.remote("far"), far_petrel="yes #")
 
     def test_interrupt_while_ssh_waits(self):
-        script = self.write("script", text="#!/bin/sh\nexec sleep 60\n", mode=0o755)
+        go = self.path("go")
+        script = self.write("script", text=f"#!/bin/sh\ntouch {go}\nexec sleep 60\n", mode=0o755)
         process = self.start("-o", "ControlPath=none", self.write("near/file", 10),
                              self.remote("far"), far_petrel=script)
-        time.sleep(0.3)
+        self.assertTrue(hosts.wait_until(lambda: os.path.exists(go), 20))
         process.send_signal(signal.SIGINT)
         result = self.ends(process, INTERRUPTED, 3)
         self.assertIn("interrupted", result.stderr)
 
     def test_interrupt_a_handshake_that_gets_no_answer(self):
         answer = "PETREL-REMOTE version=1 protocol=1-1 port=60999 address=none"
-        script = self.write("script", text=f"#!/bin/sh\nread line\necho {answer}\ncat\n",
-                            mode=0o755)
+        go = self.path("go")
+        script = self.write("script", mode=0o755,
+                            text=f"#!/bin/sh\nread line\necho {answer}\ntouch {go}\ncat\n")
         process = self.start(self.write("near/file", 10), self.remote("far"), far_petrel=script)
-        time.sleep(1)
+        self.assertTrue(hosts.wait_until(lambda: os.path.exists(go), 20))
+        time.sleep(0.5) # it has taken the answer, most likely
         process.send_signal(signal.SIGINT)
         self.ends(process, INTERRUPTED, 3)
 
@@ -619,7 +624,7 @@ class Attack(hosts.Case):
             sent, seen = (int(word) for word in attack.stdout.read().split() if word.isdigit())
         self.same_file("near/file", "far/file")
         self.assertTrue(result.events()[-1]["verified"])
-        self.assertGreater(seen, 1000)
+        self.assertGreater(seen, 256) # trains: as many as are remembered and spoiled
         self.assertGreater(sent, 10000)
         self.assertGreater(self.came() - before, sent // 2)
 
