@@ -171,6 +171,8 @@ class Clean(Case):
             for name in os.listdir(folder)), 30))
         process.send_signal(signal.SIGINT)
         self.assertEqual(self.finish(process).code, INTERRUPTED)
+        # While the other end is there yet, what it wrote is in use.
+        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 20))
 
     def test_what_an_interrupted_copy_leaves(self):
         self.leave_half()

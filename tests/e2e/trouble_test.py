@@ -455,7 +455,7 @@ class Ends(hosts.Case):
             process.send_signal(number)
             result = self.ends(process, INTERRUPTED, 3)
             self.assertIn("petrel: interrupted\n", result.stderr)
-            self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 2))
+            self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 10))
             self.assertFalse(os.path.exists(self.path("far/file")))
 
     def test_interrupt_a_pull(self):
