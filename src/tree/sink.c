@@ -205,7 +205,7 @@ static bool sink_open(void *context, const struct transfer_request *request,
     sink->umask = umask(0);
     umask(sink->umask);
     sink->is_open = true;
-    if ((sink->flags & TRANSFER_DRY_RUN) == 0)
+    if (!sink_is_dry(sink))
         lock_root(sink);
     for (size_t i = 0; i < sink->place.count; i++) {
         if (sink->place.existed[i] || may_have_some(sink, i) ||
@@ -237,7 +237,7 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
     if (sink->has_failed)
         return;
     directory_finish(sink);
-    if (!sink->has_failed)
+    if (!sink->has_failed && !sink_is_dry(sink))
         directory_sync(sink);
     if (sink->has_failed)
         return;
@@ -252,6 +252,11 @@ static void finish(struct file_sink *sink, const struct sink_job *job)
 static void take_block(struct file_sink *sink, const struct sink_job *job)
 {
     sink->blocks++;
+    if (!job->packed && sink_is_dry(sink)) {
+        sink_give_back(sink, job->bytes);
+        sink_fail_protocol(sink, "content came in a dry run");
+        return;
+    }
     if (!job->packed) {
         large_block(sink, job->block, job->bytes, job->length);
         return;

@@ -190,11 +190,23 @@ static size_t count_runs(const struct batch *batch)
     return runs;
 }
 
-/* A directory that cannot be opened for reading cannot be synced alone. */
-static bool sync_directory(int directory)
+/* A directory that cannot be opened for reading cannot be synced alone, nor can its file system be
+ * through it. */
+static bool sync_through(int directory)
 {
     struct synced none = {.count = 0};
     return fsync(directory) == 0 || errno == EINVAL || sync_file_system(&none, directory);
+}
+
+bool batch_sync_directory(struct file_sink *sink, const char *path)
+{
+    size_t size = (size_t)(beneath_leaf(path) - path);
+    int parent = sink_parent(sink, path, false);
+    if (parent < 0)
+        return false;
+    return sync_through(parent) ||
+           (errno == EACCES && directory_make_accessible(sink, path, size > 0 ? size - 1 : 0) &&
+            sync_through(parent));
 }
 
 static void sync_directories(struct file_sink *sink)
@@ -209,8 +221,8 @@ static void sync_directories(struct file_sink *sink)
         bool follows = i > 0 && same_parent(file->path, batch->files[i - 1].path);
         if (!follows) {
             int parent = sink_parent(sink, file->path, false);
-            done =
-                parent >= 0 && (alone ? sync_directory(parent) : sync_file_system(&synced, parent));
+            done = (!alone && parent >= 0 && sync_file_system(&synced, parent)) ||
+                   batch_sync_directory(sink, file->path);
             failure = errno;
         }
         if (done || file->has_failed)

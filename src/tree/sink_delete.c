@@ -77,8 +77,11 @@ static void remove_one(struct file_sink *sink, enum pass pass, const char *path,
 {
     struct deletion *deletion = &sink->deletion;
     struct error error = {0};
-    if (pass == PASS_DELETE && (sink->flags & TRANSFER_DRY_RUN) == 0 &&
-        !unlink_at(sink, path, is_directory) && errno != ENOENT) {
+    size_t above = (size_t)(beneath_leaf(path) - path);
+    bool gone = pass == PASS_COUNT ||
+                (sink_is_dry(sink) ? foresee_may_write(sink, path, above > 0 ? above - 1 : 0)
+                                   : unlink_at(sink, path, is_directory));
+    if (!gone && errno != ENOENT) {
         if (is_directory && (errno == ENOTEMPTY || errno == EEXIST)) {
             deletion->kept++;
             return;

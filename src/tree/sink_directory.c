@@ -74,6 +74,17 @@ static bool change_mode(int fd, uint32_t mode)
     return chmod(path, mode) == 0;
 }
 
+bool directory_could_be_accessible(const struct file_sink *sink, int fd, size_t size,
+                                   struct stat *status)
+{
+    bool ours =
+        fstat(fd, status) == 0 && status->st_uid == geteuid() && (status->st_mode & 0700) != 0700;
+    bool contents = false; /* a directory that is only a destination keeps its protection */
+    for (size_t i = 0; i < sink->place.count; i++)
+        contents = contents || size > 0 || sink->place.prefixes[i][0] == '\0';
+    return ours && contents;
+}
+
 bool directory_make_accessible(struct file_sink *sink, const char *path, size_t size)
 {
     char copy[SINK_PATH_MAX + 1];
@@ -81,12 +92,8 @@ bool directory_make_accessible(struct file_sink *sink, const char *path, size_t 
     copy[size] = '\0';
     struct stat status;
     int fd = beneath_open(sink->place.root, copy, O_PATH | O_DIRECTORY, 0);
-    bool ours = fd >= 0 && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
-                (status.st_mode & 0700) != 0700;
-    bool contents = false; /* a directory that is only a destination keeps its protection */
-    for (size_t i = 0; i < sink->place.count; i++)
-        contents = contents || size > 0 || sink->place.prefixes[i][0] == '\0';
-    bool done = ours && contents && change_mode(fd, (status.st_mode & 07777) | 0700);
+    bool done = fd >= 0 && directory_could_be_accessible(sink, fd, size, &status) &&
+                change_mode(fd, (status.st_mode & 07777) | 0700);
     if (fd >= 0)
         close(fd);
     if (done)
@@ -103,7 +110,7 @@ static bool make(struct file_sink *sink, bool *is_new, struct error *error)
     const char *leaf = beneath_leaf(sink->path);
     int parent = sink_parent(sink, sink->path, true);
     if (parent < 0)
-        return error_set_errno(error, errno, "the directory that should hold it cannot be opened");
+        return sink_not_made(error, "the directory that should hold it cannot be opened");
     if (mkdirat(parent, leaf, 0700) == 0)
         return true;
     size_t size = (size_t)(leaf - sink->path);

@@ -114,7 +114,7 @@ static bool make_link(struct file_sink *sink, const struct entry *entry, uint64_
     }
     *lost = !made && parent >= 0 && sink_cannot_hold(errno);
     if (!made)
-        return error_set_errno(error, errno, "the link cannot be made");
+        return sink_not_made(error, "the link cannot be made");
     if (!sink_way_is_free(sink, entry, parent, is_new, error)) {
         unlinkat(parent, name, 0);
         return false;
@@ -178,7 +178,7 @@ static bool make_special(struct file_sink *sink, const struct entry *entry, uint
     }
     *lost = !made && parent >= 0 && sink_cannot_hold(errno);
     if (!made)
-        return error_set_errno(error, errno, "cannot be made");
+        return sink_not_made(error, "cannot be made");
     if (!sink_way_is_free(sink, entry, parent, is_new, error)) {
         unlinkat(parent, name, 0);
         return false;
@@ -293,10 +293,12 @@ static void deliver(struct file_sink *sink, const struct entry *entry)
 {
     if (!sink_set_path(sink, entry))
         return;
-    if (entry->kind == ENTRY_DIRECTORY)
-        directory_entry(sink, entry);
-    else if (entry->kind == ENTRY_LARGE)
+    if (entry->kind == ENTRY_LARGE)
         large_entry(sink, entry);
+    else if (sink_is_dry(sink))
+        foresee_entry(sink, entry);
+    else if (entry->kind == ENTRY_DIRECTORY)
+        directory_entry(sink, entry);
     else if (entry->kind == ENTRY_SAME)
         deliver_same(sink, entry);
     else if (entry->kind == ENTRY_HARD_LINK)
@@ -316,16 +318,16 @@ bool entry_is_there(const struct stat *status, const struct entry *entry)
 
 static void take_delivery(struct file_sink *sink, struct pack_reader *reader)
 {
-    if ((sink->flags & TRANSFER_DRY_RUN) != 0) {
-        sink_fail_protocol(sink, "a delivery came in a dry run");
-        return;
-    }
     struct entry entry;
     struct error error = {0};
     enum pack_result result;
     while ((result = pack_next(reader, &entry, &error)) == PACK_ENTRY && !sink->has_failed &&
-           !sink_is_stopped(sink))
-        deliver(sink, &entry);
+           !sink_is_stopped(sink)) {
+        if (sink_is_dry(sink) && entry.kind == ENTRY_FILE)
+            sink_fail_protocol(sink, "content came in a dry run");
+        else
+            deliver(sink, &entry);
+    }
     if (result == PACK_INVALID)
         sink_fail(sink, &error);
 }

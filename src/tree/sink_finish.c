@@ -50,8 +50,7 @@ static bool finish_alone(struct file_sink *sink, struct large_file *file, struct
     if (!batch_rename(sink, file->path, file->temp, file->is_new, error))
         return false;
     file->made = false; /* nothing temporary is left but the journal */
-    int parent = sink_parent(sink, file->path, false);
-    if (parent < 0 || (fsync(parent) != 0 && errno != EBADF && errno != EINVAL))
+    if (!batch_sync_directory(sink, file->path))
         return error_set_errno(error, errno, "its directory cannot be synced");
     half_end(sink, file, false);
     sink_file_done(sink, file->path, file->size, file->result);
@@ -139,6 +138,11 @@ bool large_read_back(struct file_sink *sink, struct large_file *file, struct err
 /* When everything is there: compares, sets what belongs to it, and lets it appear. */
 void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
 {
+    if (sink_is_dry(sink)) {
+        if (file->has_result)
+            foresee_large_end(sink, file);
+        return;
+    }
     if (keep_finish_same(sink, file) || file->seen < file->count || !file->has_result)
         return;
     struct error error = {0};

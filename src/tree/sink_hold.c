@@ -119,11 +119,13 @@ void holding_join(struct file_sink *sink, struct large_file *file)
     }
 }
 
+/* Its entry may come before what is there is told. */
 static struct large_file *find_file(const struct file_sink *sink, uint64_t key)
 {
     for (size_t i = 0; i < sink->large_count; i++) {
-        if (sink->large[i]->key == key && sink->large[i]->holding == NULL && !sink->large[i]->made)
-            return sink->large[i];
+        struct large_file *file = sink->large[i];
+        if (file->key == key && file->holding == NULL && (file->in_place || !file->made))
+            return file;
     }
     return NULL;
 }
@@ -151,7 +153,8 @@ bool holding_begin(struct file_sink *sink, const struct entry *entry, uint32_t o
         holding->old =
             find_open(sink, entry->size, entry->mtime_s, entry->mtime_ns, &holding->old_status);
     holding->half.fd = -1;
-    if ((sink->flags & TRANSFER_IN_PLACE) == 0 || holding->old < 0 || holding->elsewhere)
+    if (!sink_is_dry(sink) &&
+        ((sink->flags & TRANSFER_IN_PLACE) == 0 || holding->old < 0 || holding->elsewhere))
         half_open(sink, path, &holding->half);
     holding->limit = limit_of(holding);
     struct holding **link = &sink->holdings;

@@ -20,6 +20,7 @@
  *   sink_stream.c     a file whose size comes at its end
  *   sink_links.c      further names of files, at the end
  *   sink_delete.c     what did not come, at the end
+ *   sink_foresee.c    a dry run: what would become of what is delivered
  */
 #ifndef PETREL_TREE_SINK_INTERNAL_H
 #define PETREL_TREE_SINK_INTERNAL_H
@@ -313,6 +314,9 @@ bool sink_clear_temp(struct file_sink *sink, int parent, const char *path, uint6
  * error. */
 int sink_create_temp(struct file_sink *sink, const char *path, uint64_t temp, int flags,
                      int *parent, struct error *error);
+/* By errno why something was not made: what stands in the way of its directory, or `what`. Returns
+ * false. */
+bool sink_not_made(struct error *error, const char *what);
 /* False with ERROR_EXISTS when something is at sink->path that a file or link must not replace.
  * *is_new: nothing is there, so whatever is later was not meant to be replaced. */
 bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int parent, bool *is_new,
@@ -321,6 +325,11 @@ bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int par
 static inline unsigned sink_directory_mode(const struct file_sink *sink)
 {
     return (sink->flags & TRANSFER_NO_PERMS) != 0 ? 0777 : 0700;
+}
+
+static inline bool sink_is_dry(const struct file_sink *sink)
+{
+    return (sink->flags & TRANSFER_DRY_RUN) != 0;
 }
 
 /* The transfer is over: nothing more is to be written. */
@@ -456,6 +465,9 @@ void batch_discard(struct file_sink *sink);
 bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
                   struct error *error);
 
+/* Makes the names in the directory that holds `path` durable. False with errno. */
+bool batch_sync_directory(struct file_sink *sink, const char *path);
+
 /* sink_squeezed.c */
 /* Unpacks into sink->unsqueezed, at most `most` bytes. False: these are no squeezed bytes. */
 bool sink_unsqueeze(struct file_sink *sink, const uint8_t *bytes, size_t size, size_t most,
@@ -492,10 +504,29 @@ bool deletion_note(struct file_sink *sink, const struct entry *entry);
 void deletion_run(struct file_sink *sink, uint64_t problems);
 void deletion_close(struct file_sink *sink);
 
+/* sink_foresee.c: for a dry run; nothing is written. */
+/* What would become of an entry but a large file's, at sink->path: it is said. */
+void foresee_entry(struct file_sink *sink, const struct entry *entry);
+/* Whether a link to a file could be made at `path`. */
+bool foresee_leaf(struct file_sink *sink, const char *path, struct error *error);
+/* Whether a large file could stand at sink->path. */
+bool foresee_large_entry(struct file_sink *sink, const struct entry *entry, struct large_file *file,
+                         struct error *error);
+/* The sender has compared it. */
+void foresee_large_end(struct file_sink *sink, struct large_file *file);
+/* HASH and HASHES only for what is there under its name with the right size. */
+enum answer_verdict foresee_answer(struct file_sink *sink, const struct entry *entry);
+/* Whether something could be made or removed in this directory, or, where it is missing, could be
+ * in it once it is made. False with errno. */
+bool foresee_may_write(struct file_sink *sink, const char *path, size_t size);
+
 /* sink_directory.c */
 void directory_entry(struct file_sink *sink, const struct entry *entry);
 /* Gives us the rights to work in an existing directory of ours; its mode comes back at the end. */
 bool directory_make_accessible(struct file_sink *sink, const char *path, size_t size);
+/* Whether it would: `fd` is the directory, whose path has `size` bytes. */
+bool directory_could_be_accessible(const struct file_sink *sink, int fd, size_t size,
+                                   struct stat *status);
 void directory_finish(struct file_sink *sink);
 /* Makes directories durable that held no file of any batch. */
 void directory_sync(struct file_sink *sink);

@@ -208,10 +208,8 @@ static bool may_be_there(struct file_sink *sink, const struct entry *entry, stru
 {
     int parent = sink_parent(sink, sink->path, true);
     sink->old = (struct stat){.st_mode = 0};
-    if (parent < 0 && (errno == ELOOP || errno == ENOTDIR))
-        return error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be");
     if (parent < 0 && errno != EACCES)
-        return error_set_errno(error, errno, "its directory cannot be opened");
+        return sink_not_made(error, "its directory cannot be opened");
     return parent < 0 || large_is_in_place(sink, parent, file) ||
            sink_way_is_free(sink, entry, parent, &file->is_new, error);
 }
@@ -237,7 +235,8 @@ void large_entry(struct file_sink *sink, const struct entry *entry)
     uint32_t first = file->first, count = file->count;
     if (twice)
         error_set(&error, ERROR_EXISTS, "two files with this path came at once");
-    if (twice || !may_be_there(sink, entry, file, &error))
+    if (twice || !(sink_is_dry(sink) ? foresee_large_entry(sink, entry, file, &error)
+                                     : may_be_there(sink, entry, file, &error)))
         large_give_up(sink, file, &error);
     else {
         file->facts.mode =

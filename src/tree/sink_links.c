@@ -165,20 +165,40 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
+/* --existing and --ignore-existing: whether the name is there decides. */
+static bool is_unwanted(struct file_sink *sink, const char *path)
+{
+    const uint64_t flags = TRANSFER_EXISTING | TRANSFER_IGNORE_EXISTING;
+    struct stat status;
+    if ((sink->flags & flags) == 0)
+        return false;
+    int parent = sink_parent(sink, path, false);
+    bool there =
+        parent >= 0 && fstatat(parent, beneath_leaf(path), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    return (sink->flags & (there ? TRANSFER_IGNORE_EXISTING : TRANSFER_EXISTING)) != 0;
+}
+
 static bool make_link(struct file_sink *sink, struct link *link, struct error *error)
 {
     struct stat target, there;
+    if (is_unwanted(sink, link->path))
+        return true;
     int target_parent = sink_parent(sink, link->target, false);
-    if (target_parent < 0 ||
-        fstatat(target_parent, beneath_leaf(link->target), &target, AT_SYMLINK_NOFOLLOW) != 0)
+    bool found = target_parent >= 0 && fstatat(target_parent, beneath_leaf(link->target), &target,
+                                               AT_SYMLINK_NOFOLLOW) == 0;
+    if (!found && sink_is_dry(sink) && (sink->flags & TRANSFER_EXISTING) == 0) /* it would come */
+        return foresee_leaf(sink, link->path, error);
+    if (!found)
         return error_set(error, ERROR_NOT_FOUND, "the file whose other name it is did not come");
     if (S_ISDIR(target.st_mode))
         return error_set(error, ERROR_EXISTS,
                          "a directory is where the file should be whose "
                          "other name it is");
-    int parent = sink_parent(sink, link->path, true);
+    int parent = sink_parent(sink, link->path, !sink_is_dry(sink));
+    if (parent < 0 && sink_is_dry(sink))
+        return foresee_leaf(sink, link->path, error);
     if (parent < 0)
-        return error_set_errno(error, errno, "its directory cannot be opened");
+        return sink_not_made(error, "its directory cannot be opened");
     const char *leaf = beneath_leaf(link->path);
     if (fstatat(parent, leaf, &there, AT_SYMLINK_NOFOLLOW) == 0) {
         if (same_file(&target, &there))
@@ -187,6 +207,8 @@ static bool make_link(struct file_sink *sink, struct link *link, struct error *e
             return error_set(error, ERROR_EXISTS,
                              "a directory is in the way and is left alone; move it away");
     }
+    if (sink_is_dry(sink))
+        return foresee_leaf(sink, link->path, error);
     target_parent = sink_parent(sink, link->target, false); /* the other call may have closed it */
     char name[TEMP_NAME_SIZE];
     sink_temp_name(sink_temp_of(sink, link->path), name);

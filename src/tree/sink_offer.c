@@ -142,7 +142,8 @@ static enum answer_verdict compare(struct file_sink *sink, struct asked *asked,
                                    const struct entry *entry)
 {
     uint8_t hash[TREE_HASH_SIZE];
-    if ((sink->flags & (TRANSFER_WHOLE | TRANSFER_DRY_RUN)) != 0)
+    if ((sink->flags & TRANSFER_WHOLE) != 0 ||
+        (sink_is_dry(sink) && foresee_answer(sink, entry) == ANSWER_SEND))
         return ANSWER_SEND;
     if (entry->kind == ENTRY_LARGE)
         return holding_is_likely(sink, entry) ? ANSWER_HASHES : ANSWER_SEND;
@@ -179,7 +180,6 @@ static bool is_unwanted(struct file_sink *sink, const struct entry *entry)
 static enum answer_verdict answer(struct file_sink *sink, struct asked *asked,
                                   const struct entry *entry)
 {
-    static const uint8_t no_hash[TREE_HASH_SIZE];
     bool is_file = entry->kind == ENTRY_FILE || entry->kind == ENTRY_LARGE;
     if (is_unwanted(sink, entry)) {
         if (is_file)
@@ -194,8 +194,6 @@ static enum answer_verdict answer(struct file_sink *sink, struct asked *asked,
         return is_same_link(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
     if (entry->kind == ENTRY_SPECIAL)
         return is_same_special(sink, entry) ? ANSWER_SKIP : ANSWER_SEND;
-    if (is_file && (sink->flags & TRANSFER_DRY_RUN) != 0)
-        sink_file_done(sink, sink->path, entry->size, no_hash);
     return compare(sink, asked, entry);
 }
 

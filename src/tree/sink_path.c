@@ -266,11 +266,16 @@ int sink_create_temp(struct file_sink *sink, const char *path, uint64_t temp, in
             return -1;
         fd = try_create(sink, path, name, flags, parent);
     }
-    if (fd < 0 && (errno == ELOOP || errno == ENOTDIR))
-        error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be");
-    else if (fd < 0)
-        error_set_errno(error, errno, "cannot be created");
+    if (fd < 0)
+        sink_not_made(error, "cannot be created");
     return fd;
+}
+
+bool sink_not_made(struct error *error, const char *what)
+{
+    return errno == ELOOP || errno == ENOTDIR
+               ? error_set(error, ERROR_EXISTS, "a link or a file is where its directory should be")
+               : error_set_errno(error, errno, "%s", what);
 }
 
 bool sink_way_is_free(struct file_sink *sink, const struct entry *entry, int parent, bool *is_new,

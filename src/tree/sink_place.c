@@ -58,6 +58,28 @@ static bool make_directories(char *path, bool parents, bool *made)
     return *made || (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode));
 }
 
+/* Whether make_directories would do it, for a dry run; errno as it would be. */
+static bool could_make(const char *path, bool parents)
+{
+    char *above = strdup(path);
+    struct stat status;
+    bool could = false, more = above != NULL;
+    while (more) {
+        if (lstat(above, &status) == 0) { /* a link that leads nowhere */
+            errno = ENOENT;
+            break;
+        }
+        char *slash = last_slash(above);
+        if (slash != NULL && slash != above)
+            *slash = '\0';
+        const char *parent = slash == NULL ? "." : slash == above ? "/" : above;
+        could = faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0;
+        more = !could && errno == ENOENT && parents && parent == above;
+    }
+    free(above);
+    return could;
+}
+
 static bool missing_parent(const char *path, struct error *error)
 {
     char shown[SHOWN];
@@ -76,14 +98,16 @@ static bool make_root(struct place *place, const struct transfer_request *reques
         return error_set(error, ERROR_NOT_FOUND,
                          "the directory %s does not exist; make it, or use --mkpath",
                          display_name(shown, sizeof shown, path));
-    if ((request->flags & TRANSFER_DRY_RUN) != 0)
-        return true;
-    if (!make_directories(path, parents, &place->root_made)) {
+    bool dry_run = (request->flags & TRANSFER_DRY_RUN) != 0;
+    if (dry_run ? !could_make(path, parents)
+                : !make_directories(path, parents, &place->root_made)) {
         if (errno == ENOENT)
             return missing_parent(path, error);
         return error_set_errno(error, errno, "cannot make the directory %s",
                                display_name(shown, sizeof shown, path));
     }
+    if (dry_run)
+        return true;
     place->root = open_directory(path);
     return place->root >= 0 || error_set_errno(error, errno, "cannot open the directory %s",
                                                display_name(shown, sizeof shown, path));
@@ -108,9 +132,10 @@ static bool open_parent(struct place *place, const struct transfer_request *requ
     bool dry_run = (request->flags & TRANSFER_DRY_RUN) != 0;
     bool made = false;
     place->root = open_directory(parent);
-    if (place->root < 0 && errno == ENOENT && make && dry_run)
+    if (place->root < 0 && errno == ENOENT && make && dry_run && could_make(parent, true))
         return true;
-    if (place->root < 0 && errno == ENOENT && make && make_directories(parent, true, &made))
+    if (place->root < 0 && errno == ENOENT && make && !dry_run &&
+        make_directories(parent, true, &made))
         place->root = open_directory(parent);
     if (place->root >= 0)
         return true;
@@ -287,8 +312,7 @@ bool place_open(struct place *place, const struct transfer_request *request, str
     bool valid =
         path != NULL && find_root(place, request, path, error) && look_at_names(place, error) &&
         open_reference(place, request, error) &&
-        ((request->flags & TRANSFER_DRY_RUN) != 0 ||
-         is_writable(place, request->destination != NULL ? request->destination : "~", error));
+        is_writable(place, request->destination != NULL ? request->destination : "~", error);
     free(path);
     if (!valid)
         place_close(place);

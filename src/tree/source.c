@@ -191,7 +191,10 @@ static enum source_result work(struct file_source *source, uint8_t *buffer, stru
         return SOURCE_BLOCK;
     if (ready >= 0)
         return large_next(source, (size_t)ready, buffer, out);
-    if (!source->dry_run && build_delivery(source, buffer, out))
+    if (build_delivery(source, buffer, out))
+        return SOURCE_BLOCK;
+    /* Its walk may have been the last to end, which files with several names wait for. */
+    if (links_remain(source) && offer_is_possible(source) && offer_build(source, buffer, out))
         return SOURCE_BLOCK;
     if (source->fatal.kind != ERROR_NONE)
         return fail(source, out);

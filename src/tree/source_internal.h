@@ -83,6 +83,7 @@ struct large {
     uint32_t hole_first, hole_count; /* zeros before `next` that were not told of yet */
     off_t hole_from, data_from;      /* nothing is stored from here to there */
     struct have *have;               /* NULL: nothing is told of it (any more) */
+    bool differs;                    /* dry run: from what the receiver has */
     char *path;                      /* for people */
 };
 

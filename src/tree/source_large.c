@@ -87,6 +87,16 @@ static enum source_result complete(struct file_source *source, size_t index,
     return SOURCE_COMPLETE;
 }
 
+/* Dry run: it would come. */
+static enum source_result foretell(struct file_source *source, size_t index,
+                                   struct source_item *out)
+{
+    describe(&source->large[index], out);
+    memset(out->hash, 0, sizeof out->hash);
+    remove_file(source, index);
+    return SOURCE_COMPLETE;
+}
+
 /* True when `length` bytes at `offset` were read. False with *os_errno 0: the file ends before. */
 static bool read_block(int fd, uint8_t *buffer, size_t length, uint64_t offset, int *os_errno)
 {
@@ -171,6 +181,8 @@ enum source_result large_next(struct file_source *source, size_t place, uint8_t 
                               struct source_item *out)
 {
     struct large *large = &source->large[place];
+    if (source->dry_run && (large->have == NULL || large->differs))
+        return foretell(source, place, out);
     if (large->have != NULL &&
         have_finished_piece(source, large->have, large->next, large->count, out)) {
         describe(large, out);
@@ -201,6 +213,10 @@ enum source_result large_next(struct file_source *source, size_t place, uint8_t 
     large->next++;
     if (large->have != NULL && have_compare(large->have, index, hash))
         return SOURCE_AGAIN;
+    if (source->dry_run) {
+        large->differs = true;
+        return SOURCE_AGAIN;
+    }
     out->block = large->first + index;
     out->packed = false;
     out->length = (uint32_t)length;

@@ -182,10 +182,6 @@ bool links_next_link(struct file_source *source, struct entry *entry)
         struct links *links = source->links;
         if (links->is_first)
             return false;
-        if (source->dry_run) { /* of links a run says nothing either */
-            take(links);
-            continue;
-        }
         size_t size = links->size - HEAD_SIZE, target_size = links->first_size - HEAD_SIZE;
         memcpy(links->path, links->record + HEAD_SIZE, size);
         memcpy(links->first_path, links->first + HEAD_SIZE, target_size);

@@ -75,7 +75,7 @@ static void free_offer(struct offer *offer)
     free(offer);
 }
 
-/* Counts what the answer settles: files that are skipped, and with -n those that would go. */
+/* Counts what the answer settles: files that are skipped. */
 static void count_answer(struct file_source *source, const struct offer *offer)
 {
     struct pack_reader *reader = malloc(sizeof *reader);
@@ -86,7 +86,7 @@ static void count_answer(struct file_source *source, const struct offer *offer)
     }
     for (uint32_t i = 0; pack_next(reader, &entry, NULL) == PACK_ENTRY; i++) {
         bool is_file = entry.kind == ENTRY_FILE || entry.kind == ENTRY_LARGE;
-        if (is_file && (source->dry_run || offer->answer[i] == ANSWER_SKIP))
+        if (is_file && offer->answer[i] == ANSWER_SKIP)
             source->files++;
         if (offer->answer[i] == ANSWER_SKIP)
             sent_add_skipped(source, &entry);
@@ -140,10 +140,6 @@ bool offer_answer(struct file_source *source, uint32_t block, const uint8_t *byt
     offer->next = NULL;
     source->unanswered_bytes -= offer->size;
     count_answer(source, offer);
-    if (source->dry_run) {
-        free_offer(offer);
-        return true;
-    }
     struct offer **end = &source->answered;
     while (*end != NULL)
         end = &(*end)->next;

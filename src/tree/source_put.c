@@ -99,18 +99,37 @@ static ssize_t read_start(int fd, uint8_t *bytes, size_t size)
     return (ssize_t)got;
 }
 
-/* A file that the receiver has already needs only its entry. */
+static const uint8_t would_come[TREE_HASH_SIZE]; /* of a dry run */
+
+/* A file that the receiver has already needs only its entry, as any does in a dry run. */
 static void end_small(struct file_source *source, const struct item *item, struct entry *entry,
                       const uint8_t hash[TREE_HASH_SIZE])
 {
-    if (item->hash == NULL || memcmp(item->hash, hash, TREE_HASH_SIZE) != 0) {
+    bool same = item->hash != NULL && memcmp(item->hash, hash, TREE_HASH_SIZE) == 0;
+    if (!same && !source->dry_run) {
         pack_end_file(&source->pack, entry, hash);
         return;
     }
+    if (!same)
+        hash = would_come;
     pack_cancel_file(&source->pack);
     entry->kind = ENTRY_SAME;
     entry->hash = hash;
     pack_add(&source->pack, entry); /* shorter than what was cancelled */
+}
+
+/* Dry run: a file of which the receiver has nothing would come, and is not read. */
+static enum put foretell_small(struct file_source *source, const struct item *item,
+                               const struct stat *status)
+{
+    struct entry entry;
+    fill_entry(source, item, status, &entry);
+    entry.kind = ENTRY_SAME;
+    entry.hash = would_come;
+    if (!pack_add(&source->pack, &entry))
+        return PUT_FULL;
+    source->files++;
+    return PUT_DONE;
 }
 
 /* Packs an open small file. One that changes while it is read is read again; what never holds
@@ -204,7 +223,8 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
     else if (!S_ISREG(status.st_mode))
         result = changed(source, item, "is no plain file any more");
     else if ((uint64_t)status.st_size <= PACK_FILE_MAX)
-        result = put_small(source, item, fd, &status);
+        result = source->dry_run && item->hash == NULL ? foretell_small(source, item, &status)
+                                                       : put_small(source, item, fd, &status);
     else if (source->large_count == LARGE_QUEUE)
         result = PUT_FULL;
     else if (put_large(source, block, item, fd, &status) == PUT_DONE)

@@ -64,6 +64,13 @@ static void log_report(struct copy *copy, const struct sink_report *report)
     snprintf(line->text, sizeof line->text, "%s", report->error.text);
 }
 
+static void log_problem(struct copy *copy, const struct source_item *item)
+{
+    struct sink_report report = {
+        .kind = SINK_FILE_FAILED, .path = item->path, .error = item->error};
+    log_report(copy, &report);
+}
+
 static void queue_answer(struct run *run, const struct sink_report *report)
 {
     assert_true(run->event_count < EVENTS_MAX);
@@ -289,7 +296,7 @@ static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
     case SOURCE_COMPLETE:
         queue(run, EVENT_COMPLETE, &item, NULL);
         break;
-    case SOURCE_WITHDRAW:
+    case SOURCE_WITHDRAW: /* the sink reports it */
         copy->withdrawn++;
         copy->problem = item.error;
         queue(run, EVENT_WITHDRAW, &item, NULL);
@@ -298,6 +305,7 @@ static bool step(struct run *run, uint64_t *blocks, uint64_t *files)
         copy->problems++;
         assert_non_null(item.path);
         copy->problem = item.error;
+        log_problem(copy, &item);
         break;
     case SOURCE_KEEP:
         queue(run, EVENT_KEEP, &item, NULL);

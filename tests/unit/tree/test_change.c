@@ -403,7 +403,7 @@ static void test_dry_run(void **state)
     run();
     assert_true(copy.finished);
     assert_int_equal(copy.done, 2);
-    assert_int_equal(copy.packed + copy.content, 0);
+    assert_int_equal(copy.content + copy.verified_bytes, 0);
     assert_false(exists(target));
     copy = (struct copy){.destination = target};
     run();

@@ -532,20 +532,32 @@ static void test_dry_run(void **state)
     (void)state;
     make_directory(at(target, "d"), 0755);
     assert_true(open_sink(TRANSFER_DRY_RUN));
-    pack_start(&writer, block, sizeof block, PACK_OFFER);
     add(ENTRY_DIRECTORY, 0, "");
-    add(ENTRY_FILE, 0, "x");
-    add(ENTRY_FILE, 1, "");
+    for (uint32_t name = 0; name < 2; name++) {
+        static const uint8_t would_come[TREE_HASH_SIZE];
+        struct entry entry = entry_of(ENTRY_FILE, name, name == 0 ? "x" : "");
+        entry.kind = ENTRY_SAME;
+        entry.hash = would_come;
+        assert_true(pack_add(&writer, &entry));
+    }
+    add_large(0, "large", 1, 3 * BLOCK_SIZE, 7);
     give_packed(0);
-    end(2);
+    complete(1, 3 * BLOCK_SIZE, 0);
+    end(3);
     assert_int_equal(seen.finished, 1);
-    assert_int_equal(seen.done, 2);
+    assert_int_equal(seen.done, 3);
     assert_int_equal(assert_no_litter(target), 1);
     close_sink();
     assert_true(open_sink(TRANSFER_DRY_RUN));
     add(ENTRY_FILE, 1, "");
     give_packed(0);
     assert_failed(ERROR_PROTOCOL);
+    assert_true(open_sink(TRANSFER_DRY_RUN));
+    add_large(0, "large", 1, BLOCK_SIZE + 1, 7);
+    give_packed(0);
+    give_content(7, BLOCK_SIZE, 1);
+    assert_failed(ERROR_PROTOCOL);
+    assert_int_equal(assert_no_litter(target), 1);
 }
 
 int main(void)
