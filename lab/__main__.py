@@ -11,6 +11,9 @@ import sys
 import cell_run
 import emulated
 import matrix_file
+import model
+import report
+import results
 import rows
 import session
 import veth
@@ -139,6 +142,59 @@ def command_matrix(options):
     return 1 if missed else 0
 
 
+def result_files(named):
+    """Named, or the newest in results/."""
+    found = named or [newest(f"{RESULTS}/*.jsonl")]
+    if found == [None]:
+        raise ValueError(f"no results named, and none in {RESULTS}/: petrel-lab matrix makes some")
+    missing = [path for path in found if not os.path.isfile(path)]
+    if missing:
+        raise ValueError(f"{missing[0]}: no such file")
+    return found
+
+
+def add_report_options(parser):
+    parser.add_argument("results", nargs="*", metavar="RESULTS")
+    parser.add_argument("--out", default="", help="the page; results/report.html unless given")
+    parser.add_argument("--markdown", action="store_true", help="a table to standard output instead")
+
+
+def command_report(options):
+    paths = result_files(options.results)
+    if not options.markdown:
+        out = options.out or os.path.join(os.path.dirname(paths[-1]), "report.html")
+        report.write(paths, out)
+        return 0
+    cells = results.cells([line for path in paths for line in results.load(path)])
+    for matrix in dict.fromkeys(figures.matrix for figures in cells):
+        print(f"\n{matrix.name}: {matrix.about}. ", end="")
+        part = [figures for figures in cells if figures.matrix is matrix]
+        shown = rows.Table(matrix, True)
+        for figures in sorted(part, key=lambda one: not one.misses()): # misses first
+            shown.show(figures)
+    return 0
+
+
+def add_fit_options(parser):
+    parser.add_argument("results", nargs="+", metavar="RESULTS")
+    parser.add_argument("--out", default="", help="write the constants here, as lab/model.json is")
+
+
+def command_fit(options):
+    lines = [line for path in result_files(options.results) for line in results.load(path)]
+    cells = results.cells(lines)
+    programs = model.fit(cells)
+    model.show(programs)
+    if options.out:
+        begin = next(line for line in lines if line["kind"] == "begin")
+        where = f"fitted to {len(cells)} cells on {begin['processors']} processors ({begin['processor']}), " \
+                f"{begin['began'][:10]}"
+        with open(options.out, "w", encoding="utf-8") as file:
+            json.dump({"fitted_on": where, "programs": programs}, file, indent=1)
+            file.write("\n")
+    return 0
+
+
 def read_job(path):
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
@@ -167,7 +223,11 @@ def command_inside(words):
     return 0
 
 
-COMMANDS = {"matrix": (command_matrix, add_matrix_options, "run a matrix of paths and programs")}
+COMMANDS = {
+    "matrix": (command_matrix, add_matrix_options, "run a matrix of paths and programs"),
+    "report": (command_report, add_report_options, "make a page of results"),
+    "fit": (command_fit, add_fit_options, "fit the model that petrel estimate uses"),
+}
 
 
 def main():

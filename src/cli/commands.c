@@ -17,6 +17,8 @@ const struct command commands[] = {
      doctor_options_table},
     {"bench", command_bench, "measure petrel and TCP on the path to a host, memory to memory",
      OPERANDS_HOST, bench_options_table},
+    {"estimate", command_estimate, "how long a copy would take: --rtt --loss --rate --size",
+     OPERANDS_NONE, estimate_options_table},
     {"paths", command_paths, "what is remembered of paths; --clear [HOST] forgets it",
      OPERANDS_HOST, paths_options_table},
     {"config", command_config, "what a copy to a host has, and where each of it was set",

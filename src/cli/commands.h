@@ -31,6 +31,7 @@ const struct option *install_options_table(void);
 const struct option *key_options_table(void);
 const struct option *manifest_options_table(void);
 const struct option *paths_options_table(void);
+const struct option *estimate_options_table(void);
 const struct option *verify_options_table(void);
 
 int command_help(int argc, char **argv);
@@ -44,6 +45,7 @@ int command_clean(int argc, char **argv);
 int command_manifest(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_paths(int argc, char **argv);
+int command_estimate(int argc, char **argv);
 int command_complete(int argc, char **argv); /* for the shells' completion */
 int command_config(int argc, char **argv);
 int command_key(int argc, char **argv);

@@ -1,0 +1,224 @@
+"""The lab's Python parts that need no network: matrices, bars, medians, what netem is told, and the model of
+petrel estimate, which the C program has to compute alike.
+
+    lab_scripts_test.py PETREL
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(ROOT, "lab"))
+
+import counters  # noqa: E402
+import matrix_file  # noqa: E402
+import model  # noqa: E402
+import results  # noqa: E402
+import session  # noqa: E402
+import veth  # noqa: E402
+
+
+def matrix(text):
+    return matrix_file.Matrix("m.matrix", text)
+
+
+def run(program, repetition=1, **more):
+    return {"kind": "run", "program": program, "repetition": repetition, **more}
+
+
+class Matrices(unittest.TestCase):
+    def test_alternatives_make_every_combination(self):
+        one = matrix("programs: petrel\nrate: 1gbit\ncell: {rtt} {loss}\n  rtt: 5ms | 100ms\n  loss: 0% | 1%\n")
+        self.assertEqual([cell.name for cell in one.cells], ["5ms-0%", "5ms-1%", "100ms-0%", "100ms-1%"])
+        self.assertEqual((one.cells[3].rtt_s, one.cells[3].loss, one.cells[3].rate_bps), (0.1, 0.01, 10**9))
+
+    def test_a_cell_has_its_own_words_and_the_common_ones(self):
+        one = matrix("programs: petrel, scp\nbar: 3x scp\nrtt: 4ms\n"
+                     "cell: a\n  rtt: 1ms # its own\n  bar: 5 MB/s\n  programs: petrel\ncell: b\n")
+        a, b = one.cells
+        self.assertEqual((a.rtt_s, b.rtt_s), (0.001, 0.004))
+        self.assertEqual([bar.text for bar in a.bars], ["3x scp", "5 MB/s"])
+        self.assertEqual([len(cell.programs) for cell in one.cells], [1, 2])
+
+    def test_the_ceiling_counts_headers_and_losses_behind_the_limiter(self):
+        text = "programs: petrel\ncell: a\n  rate: 1gbit\n  loss: 10%\n  loss-at: {}\n"
+        self.assertAlmostEqual(matrix(text.format("before")).cells[0].ceiling(), 120.0)
+        self.assertAlmostEqual(matrix(text.format("after")).cells[0].ceiling(), 108.0)
+
+    def test_a_pull_turns_the_losses_round(self):
+        cell = matrix("programs: petrel\ncell: a\n  loss: 2%\n  direction: pull\n").cells[0]
+        words = cell.link_options()
+        self.assertEqual(words[words.index("--loss-back") + 1], "2%")
+        self.assertNotIn("--loss", words)
+
+    def test_conditions_change_with_all_but_bars_and_names(self):
+        base = matrix("programs: petrel\ncell: a\n  loss: 2%\n  bar: 3x\n").cells[0]
+        renamed = matrix("programs: petrel, scp\ncell: b\n  loss: 2%\n  repetitions: 9\n").cells[0]
+        other = matrix("programs: petrel\ncell: a\n  loss: 2%\n  seed: 2\n").cells[0]
+        self.assertEqual(base.conditions_hash(), renamed.conditions_hash())
+        self.assertNotEqual(base.conditions_hash(), other.conditions_hash())
+
+    def test_every_ready_matrix_can_be_read(self):
+        folder = os.path.join(ROOT, "lab", "matrices")
+        sizes = {}
+        for name in os.listdir(folder):
+            one = matrix_file.load(os.path.join(folder, name))
+            sizes[one.name] = len(one.cells)
+            self.assertTrue(one.about, name)
+            self.assertGreater(session.guess_matrix(one), 0)
+        self.assertEqual((sizes["rift"], sizes["quick"]), (25, 6))
+        for name in ("rift-10g", "falcon", "farwing", "fit", "fair", "burst", "bench", "ci"):
+            self.assertIn(name, sizes)
+
+    def test_published_figures_name_cells_that_there_are(self):
+        import published
+        for name, rows in published.BY_FORM.items():
+            cells = {cell.name for cell in matrix_file.load(name).cells}
+            self.assertEqual(set(rows) - cells, set(), name)
+
+    def test_a_cut_matrix_is_read_or_refused(self):
+        with open(os.path.join(ROOT, "lab", "matrices", "falcon.matrix"), encoding="utf-8") as file:
+            text = file.read()
+        for at in range(0, len(text), 7):
+            try:
+                matrix(text[:at])
+            except matrix_file.MatrixError as fault:
+                self.assertRegex(str(fault), r"^m\.matrix:\d+: ")
+
+
+class Figures(unittest.TestCase):
+    def figures(self, bars, runs, more=""):
+        lines = "".join(f"  bar: {bar}\n" for bar in bars)
+        one = matrix("programs: petrel, scp, bbr8\ncell: a\n  rate: 80mbit\n  size: 10MB\n  time-limit: 10s\n"
+                     + more + lines)
+        return results.CellFigures(one, one.cells[0], runs)
+
+    def test_medians_with_least_and_most(self):
+        one = self.figures([], [run("petrel", at, mb_per_s=value) for at, value in enumerate((9, 7, 8))]).petrel
+        self.assertEqual((one.rate, one.least, one.most), (8, 7, 9))
+
+    def test_what_did_not_finish_bounds_the_ratio(self):
+        figures = self.figures([], [run("petrel", mb_per_s=8.0), run("scp", 1, floor_mb_per_s=1.0),
+                                    run("scp", 2, floor_mb_per_s=1.0), run("scp", 3, mb_per_s=1.1)])
+        self.assertEqual(figures.ratio(figures.program("scp")), (8.0, True))
+        self.assertEqual(results.rate_words(figures.program("scp")), "< 1.0")
+
+    def test_bars(self):
+        runs = [run("petrel", mb_per_s=9.0, resent_percent=2.0, sender_rss_mb=50.0, receiver_rss_mb=99.0,
+                    sender_cpu_s_per_gb=1.0, receiver_cpu_s_per_gb=0.5, queue_ms=3.0),
+                run("scp", floor_mb_per_s=2.0), run("bbr8", mb_per_s=9.5)]
+        for bar, met in (("4x scp", True), ("5x scp", False), ("3x", False), ("above bbr8", False),
+                         ("0.93 of ceiling", True), ("0.95 of ceiling", False), ("9 MB/s", True),
+                         ("resent at most 1.9%", False), ("sender memory at most 50MB", True),
+                         ("receiver memory at most 98MB", False), ("processor at most 1.5 s/GB", True),
+                         ("queue at most 2.9ms (target 3)", False), ("keeps 45%", None)):
+            verdict = self.figures([bar], runs).verdicts()[0]
+            self.assertIs(verdict[1], met, (bar, verdict[2]))
+
+    def test_a_failure_of_petrel_is_a_miss_without_any_bar(self):
+        self.assertIn("it broke", self.figures([], [run("petrel", failed="it broke")]).misses()[0])
+        self.assertIn("dropped", self.figures([], [run("petrel", mb_per_s=9.0, receiver_drops=3)]).misses()[0])
+
+    def test_a_bar_without_petrel_is_missed(self):
+        self.assertEqual(len(self.figures(["5 MB/s"], [run("bbr8", mb_per_s=9.5)]).misses()), 1)
+
+    def test_a_line_of_another_schema_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.jsonl")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('{"schema": 2, "kind": "run"}\n')
+            with self.assertRaisesRegex(ValueError, "r.jsonl:1: schema 2"):
+                results.load(path)
+
+
+class Counters(unittest.TestCase):
+    def test_differences_by_name(self):
+        first = counters.pairs("Udp: InDatagrams RcvbufErrors\nUdp: 5 0\n")
+        second = counters.pairs("Udp: InDatagrams RcvbufErrors\nUdp: 9 2\n")
+        self.assertEqual(counters.difference(first, second), {"Udp.InDatagrams": 4, "Udp.RcvbufErrors": 2})
+        self.assertEqual(counters.drops({"Udp.InDatagrams": 4, "Udp.RcvbufErrors": 2, "link0.sent_drop": 1}), 3)
+
+    def test_interfaces_and_softnet(self):
+        dev = "Inter-| Receive | Transmit\n face |bytes packets|bytes drop\n lo: 1 2 3 4\n"
+        self.assertEqual(counters.interfaces(dev), {"lo.received_bytes": 1, "lo.received_packets": 2,
+                                                    "lo.sent_bytes": 3, "lo.sent_drop": 4})
+        self.assertEqual(counters.softnet("0a 01 00 0\n05 00 02 0\n"), {
+            "softnet.processed": 15, "softnet.dropped": 1, "softnet.time_squeeze": 2})
+
+
+class Netem(unittest.TestCase):
+    def cell(self, more):
+        return dict(matrix(f"programs: petrel\ncell: a\n  rtt: 100ms\n  rate: 80mbit\n{more}").cells[0].words)
+
+    def test_words(self):
+        self.assertEqual(veth.netem_words(self.cell("  loss: 1%\n"), False),
+                         ["limit", "1000000", "delay", "50000us", "loss", "random", "1%"])
+        self.assertEqual(veth.netem_words(self.cell("  loss: 1%\n"), True)[4:], [])
+        self.assertEqual(veth.netem_words(self.cell("  loss: 1%\n  loss-at: before\n"), False)[4:], [])
+        words = veth.netem_words(self.cell("  loss: 5%\n  burst: 4\n"), False)[4:]
+        enter, leave = float(words[2].rstrip("%")), float(words[3].rstrip("%"))
+        self.assertAlmostEqual(enter / (enter + leave), 0.05, places=6) # the share as asked
+        self.assertEqual(leave, 25)                                    # runs of four
+
+    def test_queue(self):
+        self.assertEqual(veth.queue_bytes(self.cell(""), 80_000_000, 1500), 1_000_000)
+        self.assertEqual(veth.queue_bytes(self.cell("  queue: 10p\n"), 80_000_000, 1500), 15000)
+
+    def test_what_netem_has_not(self):
+        with self.assertRaisesRegex(RuntimeError, "netem has no policer"):
+            veth.netem_words(self.cell("  policer: 10mbit:1M\n"), False)
+
+
+class Model(unittest.TestCase):
+    def test_the_program_computes_the_same(self):
+        for rtt, loss, rate, size in ((0.1, 0.01, 10**9, 10 << 30), (0.005, 0.0, 10**8, 1 << 20),
+                                      (0.25, 0.1, 0, 1 << 30), (0.0, 0.0, 10**9, 1 << 30)):
+            words = [PETREL, "estimate", "--rtt", f"{round(rtt * 1e6)}us", "--loss", f"{loss * 100:g}%",
+                     "--size", str(size), "--json", *(["--rate", f"{rate // 1000}kbit"] if rate else [])]
+            told = json.loads(subprocess.check_output(words))
+            self.assertEqual(told["fitted_on"], model.load()["fitted_on"])
+            for row in told["programs"]:
+                one = model.load()["programs"][row["program"]]
+                ours = model.seconds(one["constants"], one["payload"], rtt, loss, rate, size)
+                self.assertAlmostEqual(row["seconds"] / ours, 1, places=5, msg=str((words, row)))
+
+    def test_it_says_what_is_wrong(self):
+        for words in (["--loss", "80%"], ["--rtt", "20s"], ["--size", "0"], ["host"], ["--rate", "5"]):
+            done = subprocess.run([PETREL, "estimate", *words], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (1, ""), words)
+            self.assertRegex(done.stderr, r"^petrel: .*such as|^petrel: .*write", words)
+
+    def test_more_loss_distance_and_size_never_make_it_faster(self):
+        for name, one in model.load()["programs"].items():
+            for loss in (0.001, 0.01, 0.05):
+                base = model.seconds(one["constants"], one["payload"], 0.05, loss, 10**9, 1 << 30)
+                for rtt, more_loss, size in ((0.1, loss, 1 << 30), (0.05, loss * 2, 1 << 30),
+                                             (0.05, loss, 1 << 31)):
+                    self.assertGreaterEqual(model.seconds(one["constants"], one["payload"], rtt, more_loss,
+                                                          10**9, size), base * 0.999, (name, loss))
+
+    def test_the_fit_finds_the_constants_that_made_the_data(self):
+        true = {**model.GUESS["petrel"], "fixed_s": 1.1, "rtts": 11.0, "share": 0.9, "loss_cost": 1.5}
+        generator, samples = random.Random(3), []
+        for rtt in (0.002, 0.02, 0.08, 0.25):
+            for loss in (0.0, 0.01, 0.05, 0.1):
+                for rate, size in ((10**8, 16 << 20), (10**8, 64 << 20), (10**9, 512 << 20)):
+                    sample = model.Sample.__new__(model.Sample)
+                    sample.name, sample.rtt, sample.loss, sample.rate = "x", rtt, loss, rate
+                    sample.size, sample.least_only = size, False
+                    sample.seconds = model.seconds(true, 0.96, rtt, loss, rate, size) * generator.uniform(0.97, 1.03)
+                    samples.append(sample)
+        found = model.fit_program("petrel", samples)
+        self.assertLess(model.errors(found, 0.96, samples)["median_percent"], 3)
+        for name, within in (("fixed_s", 0.15), ("rtts", 0.15), ("share", 0.05)):
+            self.assertLess(abs(found[name] / true[name] - 1), within, name)
+
+
+if __name__ == "__main__":
+    PETREL = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
