@@ -12,7 +12,7 @@ import stat
 import hosts
 from hosts import HOST
 
-USAGE, PARTIAL, EXISTS = 1, 23, 48
+USAGE, PARTIAL, NOT_FOUND, EXISTS = 1, 23, 47, 48
 ODD = ["new\nline", "-dash", "--delete", "a:b", "host:path", "trailing ", " leading", "tab\there", "*",
        "?", "[x]", "back\\slash", "quo'te", 'double"quote', "$HOME", "`id`", "a;b", "#hash", "~",
        "CASE", "case", "...", "..x", "e" * 255, os.fsdecode(b"\xff\xfe\xfd"), os.fsdecode(b"caf\xe9"),
@@ -73,6 +73,11 @@ class Names(hosts.Case):
         for i, dot in enumerate((".", "./", "././.", "a/..")):
             self.copy(dot, self.remote(f"far/{i}"), cwd=self.path("near"))
             self.same_content("near", f"far/{i}")
+        for i, dots in enumerate(("..", "../", "../.", "../../near/")):
+            self.copy(dots, self.remote(f"far/above{i}"), cwd=self.path("near/a"))
+            self.same_content("near", f"far/above{i}")
+        self.copy(self.remote("near/a/.."), self.path("back"))
+        self.same_content("near", "back")
 
     def test_the_root_as_a_source(self):
         """Its contents, as far as the filter lets them."""
@@ -147,6 +152,51 @@ class OddPlaces(hosts.Case):
         self.assertEqual((summary["files_done"], summary["files_failed"]), (999, 1))
         failed = [event for event in result.events() if event["event"] == "failed"]
         self.assertEqual([os.path.basename(event["path"]) for event in failed], ["0500"])
+
+    def test_a_directory_that_cannot_be_read_among_a_thousand_files(self):
+        for i in range(1000):
+            self.write(f"far/tree/{i % 20:02}/{i:04}", 20, seed=i)
+        os.chmod(self.path("far/tree/07"), 0)
+        os.chmod(self.path("near"), 0o777)
+        far = shlex.join(hosts.unprivileged(hosts.PETREL))
+        for words in ([], ["--delete"]):
+            result = self.copy("--json", *words, self.remote("far/tree"), self.path("near"),
+                               code=PARTIAL, far_petrel=far)
+            summary = result.events()[-1]
+            self.assertEqual(summary["files_done"] + summary["files_skipped"], 950)
+            failed = [event for event in result.events() if event["event"] == "failed"]
+            self.assertEqual([(event["path"], event["kind"]) for event in failed],
+                             [("tree/07", "permission")])
+        os.chmod(self.path("far/tree/07"), 0o755)
+        self.copy(self.remote("far/tree"), self.path("near"), far_petrel=far)
+        self.same_tree("far/tree", "near/tree")
+
+    def test_a_socket_as_destination(self):
+        source = self.write("near/file", 10)
+        here = os.getcwd()
+        with socket.socket(socket.AF_UNIX) as listener:
+            os.chdir(self.path("far"))  # its name may be short only
+            listener.bind("socket")
+            os.chdir(here)
+            self.fails(EXISTS, "no plain file", source, self.remote("far/socket"))
+            self.write("near/tree/socket", 10)
+            self.write("near/tree/other", 10)
+            result = self.copy(self.path("near/tree/"), self.remote("far"), code=PARTIAL)
+        self.assertIn("socket: a device, pipe or socket is in the way", result.stderr)
+        self.assertTrue(stat.S_ISSOCK(os.stat(self.path("far/socket")).st_mode))
+        self.same_file("near/tree/other", "far/other")
+
+    def test_a_dangling_link_where_a_folder_comes(self):
+        self.write("near/tree/d/x", 10)
+        self.write("near/tree/y", 10)
+        os.symlink("nowhere", self.path("far/link"))
+        os.makedirs(self.path("far/tree"))
+        os.symlink("nowhere", self.path("far/tree/d"))
+        result = self.copy(self.path("near/tree"), self.remote("far"), code=PARTIAL)
+        self.assertIn("tree/d: a link is where a directory should be", result.stderr)
+        self.same_file("near/tree/y", "far/tree/y")
+        self.copy(self.path("near/tree/"), self.remote("far/link"), code=NOT_FOUND)
+        self.assertFalse(os.path.exists(self.path("far/nowhere")))
 
     def test_what_is_no_file(self):
         """Pipes, sockets: named, and the rest goes on."""
