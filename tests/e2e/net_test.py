@@ -10,6 +10,7 @@ import concurrent.futures
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -151,14 +152,21 @@ while True:
 
     def read(self):
         for line in self.process.stdout:
-            at, count = line.split()
-            self.samples.append((float(at), int(count)))
+            words = line.split()
+            if len(words) == 2 and line.endswith("\n"): # it was not killed in the middle of it
+                self.samples.append((float(words[0]), int(words[1])))
 
     def stop(self):
         self.process.kill()
         self.process.wait()
         self.reader.join()
         self.process.stdout.close()
+
+    def mbit(self, begin, end):
+        """The rate of a time; 0 of one of which there is no sample."""
+        inside = [sample for sample in self.samples if begin <= sample[0] <= end] or [(begin, 0)]
+        (first, count), (last, more) = inside[0], inside[-1]
+        return (more - count) * 8e-6 / (last - first) if last > first else 0
 
     def gap(self, begin, mbit):
         """How long after `begin` it took until this rate was met again for a tenth of a second."""
@@ -379,15 +387,16 @@ class Net(unittest.TestCase):
             self.assertIn("Network is unreachable", error)
 
     def goes_on(self, spaces, event, receive, seconds=4, words=()):
-        """The data flows again soon after what `event` does in the middle of a copy. (Within a
-        second, that is; a loaded machine may take longer.)"""
-        ways = (["--receive"], ["--send", "--size", "25M", "--limit", "100Mbit"]) if receive \
-            else (["--size", "25M", "--limit", "100Mbit"], [])
+        """The data flows again, at half of its rate or more, soon after what `event` does in the
+        middle of a copy. (Within a second, that is; a loaded machine may take longer.)"""
+        data = ["--size", "6M", "--limit", "20Mbit"] # what a busy machine carries all the same
+        ways = (["--receive"], ["--send", *data]) if receive else (data, [])
         copy = Copy(spaces, client=ways[0], server=ways[1], both=words)
         copy.wait_until_started()
         traffic = Traffic(spaces.near if receive else spaces.far, "--plain" in words)
         try:
             time.sleep(0.7)
+            before = time.monotonic()
             event(copy)
             at = time.monotonic()
             ends = copy.finish()
@@ -395,7 +404,7 @@ class Net(unittest.TestCase):
             copy.kill()
             traffic.stop()
         self.good(reversed(ends) if receive else ends)
-        gap = traffic.gap(at, 50)
+        gap = traffic.gap(at, min(10, traffic.mbit(before - 0.5, before) / 2))
         print(f"{self.id().split('.')[-1]}{' (pull)' if receive else ''}: on after {gap:.2f} s")
         self.assertLess(gap, seconds)
         return ends
@@ -440,7 +449,8 @@ class Net(unittest.TestCase):
             copy.wait_until_started()
             copy.server.kill()
             error = copy.fail()
-            self.assertIn("nothing came from there for 8.0 s", error)
+            silent = re.search(r"nothing came from there for ([\d.]+) s", error)
+            self.assertGreaterEqual(float(silent[1]), 8, error)
 
 
 def can_make_namespaces():
