@@ -22,8 +22,11 @@ NOTHING = ["limit", "1000000", "delay", "0us"]
 
 def netem_missing():
     """Why this kernel cannot do it, or None."""
-    done = subprocess.run(["unshare", "--net", "sh", "-c", "ip link set lo up && "
-                           "tc qdisc add dev lo root netem delay 1ms"], capture_output=True, text=True)
+    try:
+        done = subprocess.run(["unshare", "--net", "sh", "-c", "ip link set lo up && "
+                               "tc qdisc add dev lo root netem delay 1ms"], capture_output=True, text=True)
+    except FileNotFoundError as error:
+        return f"{error.filename} is not here"
     return None if done.returncode == 0 else done.stderr.strip()
 
 
