@@ -26,6 +26,7 @@ const struct command *command_find(const char *name);
 const struct option *bench_options_table(void);
 const struct option *clean_options_table(void);
 const struct option *config_options_table(void);
+const struct option *control_options_table(void);
 const struct option *doctor_options_table(void);
 const struct option *install_options_table(void);
 const struct option *key_options_table(void);
@@ -49,6 +50,10 @@ int command_estimate(int argc, char **argv);
 int command_complete(int argc, char **argv); /* for the shells' completion */
 int command_config(int argc, char **argv);
 int command_key(int argc, char **argv);
+int command_limit(int argc, char **argv);
+int command_pause(int argc, char **argv);
+int command_resume(int argc, char **argv);
+int command_status(int argc, char **argv);
 int command_doctor(int argc, char **argv);
 int command_remote(int argc, char **argv); /* the far end of a copy, started through ssh */
 

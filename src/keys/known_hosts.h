@@ -11,7 +11,7 @@
 
 #include "keys/key_lines.h"
 
-#define PETREL_PORT 7387     /* petrel serve's, where nothing else is said */
+#define PETREL_PORT 4717     /* petrel serve's, where nothing else is said */
 #define HOST_NAME_LENGTH 255 /* bytes of a host's name or address */
 #define HOST_TEXT_SIZE (HOST_NAME_LENGTH + 2 + 6 + 1)
 

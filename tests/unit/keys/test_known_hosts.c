@@ -37,7 +37,7 @@ static void test_names(void **state)
     } rows[] = {
         {"example.org", "example.org", PETREL_PORT, true},
         {"example.org:7000", "example.org", 7000, true},
-        {"example.org:7387", "example.org", PETREL_PORT, false},
+        {"example.org:4717", "example.org", PETREL_PORT, false},
         {"[2001:db8::1]", "2001:db8::1", PETREL_PORT, true},
         {"[fe80::1%eth0]:65535", "fe80::1%eth0", 65535, true},
         {"192.0.2.1:1", "192.0.2.1", 1, true},
