@@ -33,10 +33,11 @@ sim mutants crash: with-tests
 sim-gates: with-tests
 	@$(BUILD)/tests/sim/controller/controller_gates --full $(ARGS)
 
-# petrel on emulated paths beside TCP and curl, with what it has to reach; on an idle machine.
+# petrel on emulated paths beside TCP and curl, with what it has to reach; on an idle machine. Results go
+# to results/, where $(BUILD)/src/lab/petrel-lab report finds them.
 bench: all
 	@scripts/setup bench
-	@bench/cells $(ARGS)
+	@$(BUILD)/src/lab/petrel-lab matrix bench $(ARGS)
 
 # Trees of small files beside rsync and tar over ssh; a hundred thousand, or ARGS="--files 1000000".
 bench-files: all

@@ -91,7 +91,7 @@ def add_matrix_options(parser):
     parser.add_argument("--only", nargs="+", default=[], metavar="CELL")
     parser.add_argument("--group", nargs="+", default=[])
     parser.add_argument("--programs", default="", metavar="NAME[,NAME]", help="only these")
-    parser.add_argument("--repetitions", type=int, default=0)
+    parser.add_argument("--repetitions", "--runs", type=int, default=0, metavar="N")
     parser.add_argument("--size", default="0", help="at most this size, for a quick look")
     parser.add_argument("--emulator", choices=("auto", "petrel", "netem"), default="auto")
     parser.add_argument("--hosts", default="", metavar="[USER@]A,[USER@]B")
