@@ -21,6 +21,7 @@ class Job:
         self.place, self.direction, self.size = place, cell.direction, cell.size
         self.limit_s, self.stream_s = cell.time_limit_s, cell.stream_s
         self.variant, self.rate_bps = program.variant, cell.rate_bps
+        self.rtt_s = cell.rtt_s
         self.socket_buffers, self.visit = cell.socket_buffers, cell.words["visit"]
         self.words, self.source, self.warmed = cell.words, source, False
         self.target_folder = os.path.join(place.receiver(self.direction).folder, "target")
@@ -48,7 +49,7 @@ def tune(place, buffers):
 def make_source(place, cell):
     """A file of random bytes at the sending end, kept for later cells of the same size, and its hash."""
     end = place.sender(cell.direction)
-    path = os.path.join(end.folder, "source", f"{cell.size}")
+    path = os.path.join(end.folder, "source", f"random-{cell.size}")
     end.sh('mkdir -p "${1%/*}"; [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ] || '
            '{ rm -f "${1%/*}"/*; head -c "$2" /dev/urandom >"$1"; sha256sum <"$1" >"$1.sha256"; }',
            path, str(cell.size), check=True, timeout=1800)

@@ -121,13 +121,15 @@ class End:
             stderr=subprocess.DEVNULL)
         return Server(self, process, log)
 
-    def wait_port(self, port, seconds=5):
-        """Until something listens on a TCP port there; RuntimeError."""
+    def wait_port(self, port, seconds=20, kind="tcp"):
+        """Until something listens on a port there (on a loaded machine that takes a while);
+        RuntimeError."""
         deadline = time.monotonic() + seconds
-        needle = f":{port:04X} "
+        listens = {"tcp": "0A", "udp": "07"}[kind]
         while time.monotonic() < deadline:
-            table = self.sh("cat /proc/net/tcp /proc/net/tcp6 2>/dev/null").stdout
-            if any(needle in line and f" 0A " in line for line in table.splitlines()):
+            table = self.sh(f"cat /proc/net/{kind} /proc/net/{kind}6 2>/dev/null").stdout
+            rows = (line.split() for line in table.splitlines())
+            if any(row[1].endswith(f":{port:04X}") and row[3] == listens for row in rows if len(row) > 3):
                 return
             time.sleep(0.05)
         raise RuntimeError(f"{self.name}: nothing listens on port {port}")

@@ -11,8 +11,8 @@ A driver is a module with
     settings(place, job)  what it is really configured to do, as text; asked after it ran
     run(place, job)       does it once; returns a dict, see below
 
-job has source, target (paths), size, direction, limit_s, stream_s, variant, options (words of the
-matrix), and `rate_bps`, the link's, 0 for none. run returns
+job has source, target, target_folder (paths), size, direction, limit_s, stream_s, variant, words (of the
+matrix), and rtt_s and rate_bps, the link's, 0 for no limit. run returns
 
     finished   False when the limit of time ended it
     seconds    what a copy took, by this program's own account or that of the whole command
