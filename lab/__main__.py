@@ -16,6 +16,7 @@ import report
 import results
 import rows
 import session
+import two_hosts
 import veth
 from matrix_file import MatrixError
 
@@ -51,6 +52,7 @@ def narrow(matrix, options):
                         if cell.name in only or groups & set(cell.groups)]
     wanted = options.programs.split(",") if options.programs else None
     for cell in matrix.cells:
+        cell.place = options.place
         cell.cap_size(options.size)
         if options.repetitions:
             cell.repetitions = options.repetitions
@@ -95,7 +97,11 @@ def add_matrix_options(parser):
     parser.add_argument("--size", default="0", help="at most this size, for a quick look")
     parser.add_argument("--emulator", choices=("auto", "petrel", "netem"), default="auto")
     parser.add_argument("--hosts", default="", metavar="[USER@]A,[USER@]B")
-    parser.add_argument("--hosts-from", default="", metavar="SCRIPT")
+    parser.add_argument("--hosts-from", default="", metavar="SCRIPT", help="prints two; called with 'down' at "
+                        "the end")
+    parser.add_argument("--ssh-config", default="", help="for both hosts, and for the first to reach the second")
+    parser.add_argument("--addresses", default="", metavar="A,B", help="as the hosts reach each other, where "
+                        "that is not by the names after --hosts")
     parser.add_argument("--folder", default="/var/tmp", help="for cells whose files are on disk")
     parser.add_argument("--petrel", default="", help="the petrel under test")
     parser.add_argument("--label", default="", help="what this machine is called in reports")
@@ -113,6 +119,7 @@ def prepare(options):
     if options.emulator == "auto": # netem where there are no TUN devices
         options.emulator = "netem" if emulated.probe(options.lab) and not veth.netem_missing() \
             else "petrel"
+    options.place = "hosts" if options.hosts or options.hosts_from else options.emulator
 
 
 def command_matrix(options):
@@ -123,20 +130,31 @@ def command_matrix(options):
         print_list(matrix)
         return 0
     path = results_path(matrix, options)
-    run = session.Session(matrix, options)
-    run.check()
-    run.log = session.Log(path, options.resume)
-    print(f"{matrix.name}: {len(matrix.cells)} cells, at most about "
-          f"{session.guess_matrix(matrix) / 60:.0f} minutes; results go to {path}\n"
-          f"bars are set, sha256 of the matrix {matrix.sha256()[:16]}; left out, not installed: "
-          f"{', '.join(sorted(set(run.absent))) or 'nothing'}\n")
-    table = rows.Table(matrix, options.markdown)
+    session.on_signals()
+    run = None
     try:
-        figures = run.run(table.show)
+        two_hosts.parse(options)
+        run = session.Session(matrix, options)
+        run.check()
+        run.log = session.Log(path, options.resume)
+        return run_session(run, options, path)
     except session.Interrupted as signal:
         print(f"\npetrel-lab: {signal}: ended, everything taken down; --resume --out {path} goes on",
               file=sys.stderr)
         return 128 + signal.number
+    finally:
+        if run:
+            run.end()
+        two_hosts.end(options)
+
+
+def run_session(run, options, path):
+    matrix = run.matrix
+    print(f"{matrix.name}: {len(matrix.cells)} cells, at most about "
+          f"{session.guess_matrix(matrix) / 60:.0f} minutes; results go to {path}\n"
+          f"bars are set, sha256 of the matrix {matrix.sha256()[:16]}; left out, not installed: "
+          f"{', '.join(sorted(set(run.absent))) or 'nothing'}\n")
+    figures = run.run(rows.Table(matrix, options.markdown).show)
     missed = rows.print_misses(figures)
     print(f"results: {path}; 'petrel-lab report {path}' makes a page of them")
     return 1 if missed else 0
@@ -213,13 +231,17 @@ def command_inside(words):
     """At the near end of a link: one cell, its results as JSON lines on standard output."""
     job, cell = read_job(words[0])
     programs = {program.name: program for program in cell.programs}
-    place = emulated.place(job["folder"])
+
     def told(line):
         print(json.dumps(line), flush=True)
-    if job["calibrate"]:
-        told({"kind": "calibration", **cell_run.calibrate(place, cell)})
-    cell_run.run_cell(place, cell, [(programs[name], repetition) for name, repetition in job["wanted"]],
-                      told)
+    if job["hosts"]:
+        session.on_signals()
+    both = two_hosts.Hosts(job["hosts"], cell) if job["hosts"] else emulated.place(job["folder"])
+    with both as place:
+        if job["calibrate"]:
+            told({"kind": "calibration", **cell_run.calibrate(place, cell)})
+        cell_run.run_cell(place, cell,
+                          [(programs[name], repetition) for name, repetition in job["wanted"]], told)
     return 0
 
 

@@ -36,7 +36,9 @@ class Job:
 # ---- before the runs ----
 
 def tune(place, buffers):
-    """TCP as a careful user sets it, or as the system comes. What cannot be set stays as it is."""
+    """TCP as a careful user sets it, or as the system comes; real hosts are left as they are."""
+    if not place.owned:
+        return
     settings = ["net.ipv4.tcp_no_metrics_save=1"]
     if buffers == "tuned":
         settings += ["net.ipv4.tcp_rmem=4096 131072 268435456",

@@ -1,5 +1,6 @@
 """Starts one cell on this machine: an emulated link between two network namespaces, sshd at its far
 end, and this program again at its near end (`inside`). Everything there ends with one process."""
+import contextlib
 import ctypes
 import os
 import shutil
@@ -77,6 +78,7 @@ def probe(lab):
     return None if done.returncode == 0 else done.stderr.strip()
 
 
+@contextlib.contextmanager
 def place(folder):
     """Inside: both ends as ends.Place, from what with-hosts and petrel-lab leave in the environment."""
     temp, far_exec = os.environ["PETREL_TEMP"], os.environ["PETREL_LAB_FAR_EXEC"].split()
@@ -87,6 +89,6 @@ def place(folder):
         os.makedirs(sides[name], exist_ok=True)
     near = ends.End("near", [], os.environ["PETREL_LAB_NEAR"], sides["near"], temp)
     far = ends.End("far", far_exec, os.environ["PETREL_LAB_FAR"], sides["far"], temp)
-    return ends.Place(near, far, os.environ["PETREL_HOST"], ["-F", config], os.environ["PETREL"],
-                      os.environ["PETREL"], os.environ["PETREL_LAB"],
-                      os.environ.get("PETREL_LAB_LINK"))
+    yield ends.Place(near, far, os.environ["PETREL_HOST"], ["-F", config], os.environ["PETREL"],
+                     os.environ["PETREL"], os.environ["PETREL_LAB"],
+                     os.environ.get("PETREL_LAB_LINK"))

@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import tempfile
 import time
 
 SEARCH = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -105,12 +106,18 @@ class End:
         log = self.new_log()
         full = ["env", *environment, *self.time_words(log), "timeout", "-k", str(KILL_AFTER_S),
                 f"{limit_s:g}", *words]
-        began = time.monotonic()
-        done = subprocess.run(self.command(*full), capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL)
-        seconds = time.monotonic() - began
-        code = 124 if done.returncode == 137 and seconds >= limit_s else done.returncode
-        return Used(code, seconds, done.stdout, done.stderr, *self.used(log))
+        if self.shell: # killed over there, too, when we are
+            full = ["sh", "-c", f"PATH=$PATH:{SEARCH}; {self.GUARD}", "sh", *full]
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            began = time.monotonic()
+            process = subprocess.Popen(self.command(*full), stdin=subprocess.PIPE, stdout=out, stderr=err)
+            code = process.wait() # its input stays open meanwhile
+            seconds = time.monotonic() - began
+            process.stdin.close()
+            out.seek(0)
+            err.seek(0)
+            code = 124 if code == 137 and seconds >= limit_s else code
+            return Used(code, seconds, out.read(), err.read(), *self.used(log))
 
     def start(self, words):
         """Starts a server there; it ends with Server.stop, and by itself when this process dies."""

@@ -120,6 +120,7 @@ class Cell:
         self.stream_s = value.get("stream", 0)
         self.mtu, self.loss_before = value["mtu"], value["loss-at"] == "before"
         self.direct = value["link"] == "direct"
+        self.place = "petrel" # what makes the link: "netem", or "hosts", whose rate is the path's own
         self.beside_rate_bps = value.get("beside-rate", 0)
         self.socket_buffers = value.get("socket-buffers", 0)
 
@@ -142,15 +143,16 @@ class Cell:
     def ceiling(self):
         """MB/s of payload that the link can carry in UDP packets with petrel's header; None without a
         rate. IPv4, UDP and the sealed packet's head take 60 bytes of each IP packet."""
-        if not self.rate_bps or self.direct:
+        if not self.rate_bps or self.direct or self.place == "hosts":
             return None
         left = 1 if self.loss_before else 1 - self.loss
         return self.rate_bps / 8e6 * (self.mtu - 60) / self.mtu * left
 
     def conditions(self):
         """All that decides what a run measures: two rows may be compared when these are equal."""
-        return {key: text for key, text in sorted(self.words.items())
-                if key in LINK_KEYS or key in WORK_KEYS and key not in ("repetitions",)}
+        return {**({"place": self.place} if self.place != "petrel" else {}),
+                **{key: text for key, text in sorted(self.words.items())
+                   if key in LINK_KEYS or key in WORK_KEYS and key != "repetitions"}}
 
     def conditions_hash(self):
         return hashlib.sha256(json.dumps(self.conditions()).encode()).hexdigest()[:16]

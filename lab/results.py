@@ -102,19 +102,21 @@ def cells(lines):
     matrices, runs, calibrations = {}, {}, {}
     for line in lines:
         if line["kind"] == "begin":
-            matrices[line["matrix"]] = matrix_file.Matrix(line["matrix_path"], line["matrix_text"])
-            matrices[line["matrix"]].cap = line.get("size_cap", 0)
+            matrix = matrix_file.Matrix(line["matrix_path"], line["matrix_text"])
+            matrix.cap, matrix.place = line["size_cap"], line["place"]
+            matrices[line["matrix"], matrix.place, matrix.cap] = matrix
         elif line["kind"] == "run":
             runs.setdefault((line["matrix"], line["cell"], line["conditions"]), []).append(line)
         elif line["kind"] == "calibration":
-            calibrations.setdefault((line["matrix"], line["cell"]), []).append(line)
+            calibrations.setdefault((line["matrix"], line["cell"], line["conditions"]), []).append(line)
     found = []
-    for name, matrix in matrices.items():
+    for (name, _, _), matrix in matrices.items():
         for cell in matrix.cells:
+            cell.place = matrix.place
             cell.cap_size(matrix.cap)
-            own = runs.get((name, cell.name, cell.conditions_hash()))
-            if own:
-                found.append(CellFigures(matrix, cell, own, calibrations.get((name, cell.name), ())))
+            key = name, cell.name, cell.conditions_hash()
+            if key in runs: # once, though two caps may come to the same size
+                found.append(CellFigures(matrix, cell, runs.pop(key), calibrations.get(key, ())))
     return found
 
 

@@ -11,8 +11,8 @@ import uuid
 import emulated
 import ends
 import facts
-import hosts
 import results
+import two_hosts
 import veth
 from matrix_file import MatrixError
 
@@ -94,15 +94,15 @@ class Session:
     def __init__(self, matrix, options):
         self.matrix, self.options, self.log = matrix, options, None
         self.id = uuid.uuid4().hex[:12]
-        self.absent = []
-        self.big = self.temp = None
+        self.absent, self.big = [], {}
+        self.temp = emulated.new_folder(os.environ.get("TMPDIR", "/tmp"))
 
     # ---- before anything starts ----
 
     def check(self):
         """Missing programs and room, each with the line of the matrix that asks for it; MatrixError."""
-        look = hosts.which if self.options.hosts else lambda end, tool: shutil.which(
-            tool, path=os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
+        look = two_hosts.which(self.options, self.temp) if self.options.hosts else lambda end, tool: \
+            shutil.which(tool, path=f"{os.environ['PATH']}:{ends.SEARCH}")
         for cell in self.matrix.cells:
             for program in list(cell.programs):
                 missing = [tool for end in ("near", "far") for tool in program.driver.NEEDS[end]
@@ -147,10 +147,12 @@ class Session:
             "kind": "begin", "session": self.id, "matrix": self.matrix.name,
             "matrix_path": self.matrix.path, "matrix_text": self.matrix.text,
             "matrix_sha256": self.matrix.sha256(), "size_cap": options.size,
+            "place": options.place,
             "began": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "command_line": options.command_line, "emulator": options.emulator,
-            "loss_tool": hosts.loss_tool(options) if options.hosts else
+            "loss_tool": "nftables at the receiver" if options.hosts else
             {"petrel": "petrel-lab link", "netem": "tc netem with HTB"}[options.emulator],
+            "hosts": two_hosts.facts_of(options, self.temp) if options.hosts else None,
             "host_label": options.label or ("two hosts" if options.hosts else "one machine"),
             "absent": sorted(set(self.absent)), **facts.machine(options.petrel)})
 
@@ -169,20 +171,19 @@ class Session:
 
     def run_cell(self, cell, wanted):
         """Starts the cell and writes what it tells. RuntimeError when it ends without its runs."""
-        big = emulated.new_folder(self.folder_of(cell)) if not self.big.get(self.folder_of(cell)) else \
-            self.big[self.folder_of(cell)]
-        self.big[self.folder_of(cell)] = big
+        parent = self.folder_of(cell)
+        if not self.options.hosts and parent not in self.big: # kept: it holds the source for all cells
+            self.big[parent] = emulated.new_folder(parent)
         temp = os.path.join(self.temp, f"cell-{len(os.listdir(self.temp))}")
         os.mkdir(temp)
         job_path = os.path.join(temp, "job")
         with open(job_path, "w", encoding="utf-8") as file:
             json.dump({"path": self.matrix.path, "text": self.matrix.text, "cap": self.options.size,
-                       "cell": cell.name, "wanted": wanted, "folder": big,
+                       "cell": cell.name, "wanted": wanted, "folder": self.big.get(parent),
                        "calibrate": not self.options.no_calibration,
-                       "hosts": hosts.words(self.options)}, file)
-        starter = hosts if self.options.hosts else emulated
-        process = starter.start(cell, self.options.emulator, job_path, temp, self.options.petrel,
-                                self.options.lab)
+                       "hosts": two_hosts.words(self.options, temp) if self.options.hosts else None}, file)
+        process = two_hosts.start(job_path) if self.options.hosts else emulated.start(
+            cell, self.options.emulator, job_path, temp, self.options.petrel, self.options.lab)
         try:
             for line in process.stdout:
                 self.told(cell, json.loads(line))
@@ -204,9 +205,7 @@ class Session:
 
     def run(self, show):
         """All cells; `show` gets each cell's figures when it is done. Returns the CellFigures."""
-        self.big, self.temp = {}, emulated.new_folder(os.environ.get("TMPDIR", "/tmp"))
         try:
-            on_signals()
             self.begin()
             for cell in self.matrix.cells:
                 wanted = self.wanted(cell)
@@ -220,11 +219,14 @@ class Session:
                         print(f"petrel-lab: {fault}", file=sys.stderr)
                 show(self.figures(cell))
         finally:
-            for folder in [self.temp, *self.big.values()]:
-                shutil.rmtree(folder, ignore_errors=True)
-            if self.options.hosts:
-                hosts.end(self.options)
+            self.end()
         return [self.figures(cell) for cell in self.matrix.cells]
+
+    def end(self):
+        """Removes the folders; a second time does no harm."""
+        for folder in [self.temp, *self.big.values()]:
+            shutil.rmtree(folder, ignore_errors=True)
+        two_hosts.end(self.options)
 
     def figures(self, cell):
         runs = [line for line in self.log.lines if line["kind"] == "run" and

@@ -20,17 +20,18 @@ PROCESSES = ("petrel", "petrel-hooks")
 
 def program(place, job):
     """petrel, or where the cell caps socket buffers the one that tests can cap, next to it."""
+    own = ["PETREL_CONFIG=none", f"XDG_STATE_HOME={place.near.temp}/state"] # no settings, no memory of users'
     if job.socket_buffers:
         path = os.path.join(os.path.dirname(place.petrel), "petrel-hooks")
-        return [path], [f"PETREL_TEST_BUFFER={job.socket_buffers}"]
-    return [place.petrel], []
+        return [path], [*own, f"PETREL_TEST_BUFFER={job.socket_buffers}"]
+    return [place.petrel], own
 
 
 def words_for(place, job, log):
     """The words of a copy but for its operands; the far end's usage goes to `log`."""
     words, environment = program(place, job)
     far = [place.far_petrel] if not job.socket_buffers else words
-    far = [*(["env", *environment] if environment else []), *place.far.time_words(log), *far]
+    far = ["env", *environment, *place.far.time_words(log), *far]
     policy = ["--policy", job.variant] if job.variant else []
     if job.visit == "first":
         policy += ["--no-memory", "--no-reuse"]
@@ -87,7 +88,7 @@ def run_stream(place, job):
              *place.ssh_options, "--remote-petrel", place.far_petrel,
              *(["--policy", job.variant] if job.variant else []),
              *(["--reverse"] if job.direction == "pull" else []), place.ssh_host]
-    used = place.near.measured(words, job.stream_s * 2 + 30)
+    used = place.near.measured(words, job.stream_s * 2 + 30, ["PETREL_CONFIG=none"])
     try:
         report = json.loads(used.stdout)["petrel"]
     except (KeyError, ValueError):
@@ -115,8 +116,8 @@ def start_beside(place, job):
 class Running:
     def __init__(self, place, job):
         self.place, self.events = place, f"{place.near.temp}/events-beside"
-        words, _ = words_for(place, job, place.far.new_log())
-        self.words = [*words, f"--json={self.events}", *place.operands(job)]
+        words, environment = words_for(place, job, place.far.new_log())
+        self.words = ["env", *environment, *words, f"--json={self.events}", *place.operands(job)]
         self.process = subprocess.Popen(place.near.command(*self.words), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 

@@ -174,6 +174,43 @@ class Netem(unittest.TestCase):
             veth.netem_words(self.cell("  policer: 10mbit:1M\n"), False)
 
 
+FAKE_AWS = """#!/bin/sh
+echo "$*" >>"$FAKE_LOG"
+case "$*" in
+*run-instances*) echo i-1 ;;
+*create-security-group*) echo sg-1 ;;
+*PublicIpAddress*) echo 192.0.2.1 ;;
+*InstanceId*) echo i-1 ;;
+*GroupId*) echo sg-1 ;;
+esac
+"""
+
+
+class CloudPair(unittest.TestCase):
+    def test_what_is_made_is_told_and_taken_down(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (("aws", FAKE_AWS), ("ssh", "#!/bin/sh\n")):
+                path = os.path.join(folder, name)
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text)
+                os.chmod(path, 0o755)
+            log, key = os.path.join(folder, "log"), os.path.join(folder, "key.pub")
+            with open(key, "w", encoding="utf-8") as file:
+                file.write("ssh-ed25519 AAAA somebody\n")
+            environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}", FAKE_LOG=log, LAB_KEY=key,
+                               LAB_ADDRESS="198.51.100.7", TMPDIR=folder)
+            script = os.path.join(ROOT, "lab", "hosts", "aws")
+            told = subprocess.check_output([script], env=environment, text=True)
+            self.assertEqual(told, "admin@192.0.2.1 admin@192.0.2.1\n")
+            subprocess.run([script, "down"], env=environment, check=True)
+            with open(log, encoding="utf-8") as file:
+                calls = file.read()
+            for region in ("eu-central-1", "us-west-2"):
+                for what in ("run-instances", "terminate-instances", "delete-security-group"):
+                    self.assertIn(f"ec2 {what} --region {region}", calls)
+            self.assertIn("--cidr 198.51.100.7/32", calls)
+
+
 class Model(unittest.TestCase):
     def test_the_program_computes_the_same(self):
         for rtt, loss, rate, size in ((0.1, 0.01, 10**9, 10 << 30), (0.005, 0.0, 10**8, 1 << 20),
