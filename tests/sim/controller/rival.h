@@ -2,7 +2,8 @@
  * and BBR as the kernel has it (version 1: gains 2.89 and 0.35, eight phases of 1.25, 0.75 and six
  * of 1, the best of ten rounds, 200 ms of four packets after ten seconds without a shorter RTT).
  *
- * Models good enough to see who yields to whom; real ones are measured by petrel-lab matrix fair. */
+ * Models good enough to see who yields to whom; real ones are measured by petrel-lab matrix fair.
+ */
 #ifndef PETREL_SIM_CONTROLLER_RIVAL_H
 #define PETREL_SIM_CONTROLLER_RIVAL_H
 
