@@ -30,7 +30,7 @@ def lab_program():
 def petrel_program(named):
     """Named, or beside petrel-lab, built or installed, or on the path."""
     folder = os.path.dirname(lab_program())
-    for path in (named, os.path.join(folder, "..", "cli", "petrel"), os.path.join(folder, "petrel")):
+    for path in (named, os.path.join(folder, "petrel"), os.path.join(folder, "..", "cli", "petrel")):
         if path and os.access(path, os.X_OK):
             return os.path.abspath(path)
     found = shutil.which(named or "petrel")
@@ -122,14 +122,48 @@ def prepare(options):
     options.place = "hosts" if options.hosts or options.hosts_from else options.emulator
 
 
-def command_matrix(options):
-    prepare(options)
+def read_matrix(options):
     matrix = matrix_file.load(options.matrix)
     narrow(matrix, options)
+    return matrix
+
+
+def command_matrix(options):
+    prepare(options)
+    matrix = read_matrix(options)
     if options.list:
         print_list(matrix)
         return 0
     path = results_path(matrix, options)
+    code, figures = run_matrix(matrix, options, path)
+    if code:
+        return code
+    missed = rows.print_misses(figures)
+    print(f"results: {path}; 'petrel-lab report {path}' makes a page of them")
+    return 1 if missed else 0
+
+
+def command_compare(options):
+    """The same cells on both emulators, then their medians side by side."""
+    prepare(options)
+    path, both = "", []
+    for options.emulator in ("netem", "petrel"): # what may be missing first
+        options.place = options.emulator
+        matrix = read_matrix(options)
+        matrix.cells = [cell for cell in matrix.cells if not cell.direct]
+        path = path or results_path(matrix, options)
+        code, figures = run_matrix(matrix, options, path)
+        if code:
+            return code
+        both.append(figures)
+        options.resume = True # the second into the same file
+    rows.print_comparison(both[1], both[0], ("petrel-lab link", "netem"))
+    print(f"results: {path}")
+    return 0
+
+
+def run_matrix(matrix, options, path):
+    """An exit status that is not 0 when it was interrupted, and the figures of all cells."""
     session.on_signals()
     run = None
     try:
@@ -137,11 +171,11 @@ def command_matrix(options):
         run = session.Session(matrix, options)
         run.check()
         run.log = session.Log(path, options.resume)
-        return run_session(run, options, path)
+        return 0, run_session(run, options, path)
     except session.Interrupted as signal:
         print(f"\npetrel-lab: {signal}: ended, everything taken down; --resume --out {path} goes on",
               file=sys.stderr)
-        return 128 + signal.number
+        return 128 + signal.number, []
     finally:
         if run:
             run.end()
@@ -154,10 +188,7 @@ def run_session(run, options, path):
           f"{session.guess_matrix(matrix) / 60:.0f} minutes; results go to {path}\n"
           f"bars are set, sha256 of the matrix {matrix.sha256()[:16]}; left out, not installed: "
           f"{', '.join(sorted(set(run.absent))) or 'nothing'}\n")
-    figures = run.run(rows.Table(matrix, options.markdown).show)
-    missed = rows.print_misses(figures)
-    print(f"results: {path}; 'petrel-lab report {path}' makes a page of them")
-    return 1 if missed else 0
+    return run.run(rows.Table(matrix, options.markdown).show)
 
 
 def result_files(named):
@@ -247,6 +278,7 @@ def command_inside(words):
 
 COMMANDS = {
     "matrix": (command_matrix, add_matrix_options, "run a matrix of paths and programs"),
+    "compare": (command_compare, add_matrix_options, "run it on both emulators, and compare"),
     "report": (command_report, add_report_options, "make a page of results"),
     "fit": (command_fit, add_fit_options, "fit the model that petrel estimate uses"),
 }

@@ -100,6 +100,20 @@ def calibrate(place, cell):
     return found
 
 
+def facts_of(place, cell):
+    """Both ends as they are while the cell runs: the link's settings, offloads, what sockets may have."""
+    counted = link_counters(place)
+    found = {"link": cell.link_options() if cell.place == "petrel" else cell.conditions(),
+             "emulator_offload": counted["offload"] if counted else None}
+    for end in place.ends():
+        text = end.sh(f'for device in {counters.DEVICES}; do '
+                      'echo "$device $(ip -o link show "$device" | sed "s/.* mtu \\([0-9]*\\).*/\\1/")" '
+                      '$(ethtool -k "$device" 2>/dev/null | sed -n "s/: on.*//p"); done; '
+                      'sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.core.rmem_max net.core.wmem_max 2>/dev/null')
+        found[end.name] = text.stdout.splitlines()
+    return found
+
+
 # ---- one run ----
 
 def arrival(place, job, result, expected):
@@ -247,6 +261,7 @@ def run_cell(place, cell, wanted, told):
     """Runs what `wanted` lists as (program, repetition), in its order; `told` gets a dict each, and one
     of what each program is really configured to do."""
     tune(place, cell.words["tcp-buffers"])
+    told({"kind": "place", **facts_of(place, cell)})
     source, expected = make_source(place, cell)
     told_settings = set()
     for program, repetition in wanted:

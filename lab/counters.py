@@ -4,6 +4,8 @@
 """
 
 FILES = ("/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev", "/proc/net/softnet_stat", "/proc/stat")
+# For a shell; /sys may be that of another network namespace.
+DEVICES = "$(tail -n +3 /proc/net/dev | cut -d: -f1)"
 SOFTNET = ("processed", "dropped", "time_squeeze")
 
 
@@ -56,7 +58,7 @@ READERS = (pairs, pairs, interfaces, softnet, processors)
 def snapshot(end):
     mark = "----petrel-lab----"
     script = f'for file in "$@"; do cat "$file" 2>/dev/null; echo {mark}; done; ' \
-             'for device in $(ls /sys/class/net 2>/dev/null); do ethtool -S "$device" 2>/dev/null; done'
+             f'for device in {DEVICES}; do ethtool -S "$device" 2>/dev/null; done'
     parts = end.sh(script, *FILES).stdout.split(mark + "\n")
     found = {}
     for reader, part in zip(READERS, parts):

@@ -56,8 +56,11 @@ def offloads():
 def machine(petrel):
     """Of the machine on which this runs."""
     memory = value_of(read("/proc/meminfo"), "MemTotal", ":")
+    here = os.path.dirname(os.path.abspath(__file__))
     return {
         "petrel": first_line([petrel, "--version"]),
+        "petrel_sha256": (first_line(["sha256sum", petrel]) or "").split(" ")[0],
+        "revision": first_line(["git", "-C", here, "describe", "--always", "--dirty"]),
         "versions": {name: version for name, words in VERSIONS.items()
                      if (version := first_line(words))},
         "kernel": platform.release(), "architecture": platform.machine(),

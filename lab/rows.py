@@ -59,3 +59,15 @@ def print_misses(all_figures):
     for figures in missed:
         print(f"  {figures.cell.name}: {'; '.join(figures.misses())}")
     return len(missed)
+
+
+def print_comparison(ours, theirs, names):
+    """Medians of each program in the same cells of two places."""
+    print(f"\n{'cell':<28} {'program':<12} {names[0]:>16} {names[1]:>16} {'difference':>11}")
+    for one, other in zip(ours, theirs):
+        for program in one.programs:
+            second = other.program(program.name)
+            change = f"{(program.rate / second.rate - 1) * 100:+.1f} %" \
+                if program.rate and second and second.rate else "-"
+            print(f"{one.cell.name:<28} {program.name:<12} {rate_words(program):>16} "
+                  f"{rate_words(second):>16} {change:>11}")

@@ -122,6 +122,10 @@ class Runs(Case):
             self.assertGreater(run["far"]["rss_mb"], 1)
             # Its own account of the loss is the link's.
             self.assertLess(abs(run["loss_percent"] - run["link_loss_percent"]), 1)
+        place = self.lines("place")[0]
+        self.assertIn("--loss", place["link"])
+        self.assertIn("trains", place["emulator_offload"])
+        self.assertTrue(any(line.startswith("link0 1500") for line in place["far"]), place["far"])
         calibration = self.lines("calibration")[0]
         self.assertGreater(calibration["tcp_bbr_mbit"], 0)
         self.assertEqual({line["program"] for line in self.lines("settings")}, {"petrel", "bbr"})

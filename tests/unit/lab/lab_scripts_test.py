@@ -31,6 +31,18 @@ def run(program, repetition=1, **more):
     return {"kind": "run", "program": program, "repetition": repetition, **more}
 
 
+class Installation(unittest.TestCase):
+    def test_every_file_is_listed(self):
+        lab = os.path.join(ROOT, "lab")
+        with open(os.path.join(lab, "meson.build"), encoding="utf-8") as file:
+            listed = file.read()
+        for folder, folders, names in os.walk(lab):
+            folders[:] = [name for name in folders if name != "__pycache__"]
+            for name in names:
+                if name not in ("meson.build", "model_header.py"): # for the build itself
+                    self.assertIn(f"{name}'", listed, os.path.join(folder, name))
+
+
 class Matrices(unittest.TestCase):
     def test_alternatives_make_every_combination(self):
         one = matrix("programs: petrel\nrate: 1gbit\ncell: {rtt} {loss}\n  rtt: 5ms | 100ms\n  loss: 0% | 1%\n")
