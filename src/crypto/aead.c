@@ -8,28 +8,15 @@
 #endif
 
 const struct aead_provider *const aead_providers[] = {
-#ifdef HAVE_VAES
-    &aead_vaes_aes,
-#endif
 #ifdef HAVE_IPSEC_MB
     &aead_ipsec_mb_aes,
 #endif
-    &aead_openssl_aes,  &aead_openssl_chacha20, NULL,
+    &aead_openssl_aes,
+    &aead_openssl_chacha20,
+    NULL,
 };
 
 const struct aead_provider *(*aead_override)(enum aead_suite suite);
-
-/* ipsec-mb has code for AVX-512, which takes four blocks at once. */
-static bool is_outdone(const struct aead_provider *provider)
-{
-#if defined(HAVE_VAES) && defined(HAVE_IPSEC_MB)
-    return provider == &aead_vaes_aes && __builtin_cpu_supports("avx512vl") &&
-           aead_ipsec_mb_aes.available();
-#else
-    (void)provider;
-    return false;
-#endif
-}
 
 const struct aead_provider *aead_best(enum aead_suite suite)
 {
@@ -37,7 +24,7 @@ const struct aead_provider *aead_best(enum aead_suite suite)
         return aead_override(suite);
     for (size_t i = 0; aead_providers[i] != NULL; i++) {
         const struct aead_provider *provider = aead_providers[i];
-        if (provider->suite == suite && provider->available() && !is_outdone(provider))
+        if (provider->suite == suite && provider->available())
             return provider;
     }
     return NULL;

@@ -22,7 +22,7 @@ enum aead_suite { AEAD_AES_256_GCM = 1, AEAD_CHACHA20_POLY1305 = 2 };
 struct aead_key; /* the start of each provider's own key object */
 
 struct aead_provider {
-    const char *name; /* "vaes", "ipsec-mb", "openssl" */
+    const char *name; /* "ipsec-mb", "openssl" */
     enum aead_suite suite;
     bool (*available)(void);
     struct aead_key *(*key_new)(const uint8_t key[AEAD_KEY_SIZE], struct error *error);
@@ -36,8 +36,7 @@ struct aead_provider {
     void (*key_free)(struct aead_key *key); /* wipes; takes NULL */
 };
 
-/* Every provider compiled in, ended by NULL; not all need be available. Best first, but for
- * processors with AVX-512, where ipsec-mb comes before "vaes". */
+/* Every provider compiled in, best first, ended by NULL; not all need be available. */
 extern const struct aead_provider *const aead_providers[];
 
 /* The best available provider of a suite, NULL if none. */

@@ -4,7 +4,6 @@
 
 #include "crypto/aead.h"
 
-extern const struct aead_provider aead_vaes_aes;     /* only with HAVE_VAES */
 extern const struct aead_provider aead_ipsec_mb_aes; /* only with HAVE_IPSEC_MB */
 extern const struct aead_provider aead_openssl_aes;
 extern const struct aead_provider aead_openssl_chacha20;
