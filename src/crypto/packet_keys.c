@@ -7,6 +7,7 @@
 
 #define SLOTS 3 /* epochs e-1, e and e+1 never share a slot */
 #define IV_SIZE AEAD_NONCE_SIZE
+_Static_assert(IV_SIZE == 12, "the number goes over the last eight bytes");
 
 void (*packet_keys_recorder)(const uint8_t key[AEAD_KEY_SIZE], uint64_t number);
 
@@ -162,9 +163,15 @@ void packet_keys_free(struct packet_keys *keys)
 
 static void nonce_of(const struct epoch_key *slot, uint64_t number, uint8_t nonce[AEAD_NONCE_SIZE])
 {
-    memcpy(nonce, slot->iv, AEAD_NONCE_SIZE);
-    for (int i = 0; i < 8; i++)
-        nonce[AEAD_NONCE_SIZE - 1 - i] ^= (uint8_t)(number >> (8 * i));
+    uint8_t big_endian[8];
+    uint64_t iv, mask;
+    put_u32(big_endian, (uint32_t)(number >> 32));
+    put_u32(big_endian + 4, (uint32_t)number);
+    memcpy(&mask, big_endian, sizeof mask);
+    memcpy(&iv, slot->iv + 4, sizeof iv);
+    iv ^= mask;
+    memcpy(nonce, slot->iv, 4);
+    memcpy(nonce + 4, &iv, sizeof iv);
 }
 
 bool packet_keys_seal(struct packet_keys *keys, uint64_t number, const uint8_t *aad,

@@ -311,12 +311,11 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max,
 }
 
 /* A train of equal packets, ended by the first shorter one. */
-static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
+static bool fill_data(struct lane *lane, struct lane_train *train, uint64_t train_ns, size_t room)
 {
     size_t datagram = lane_datagram_size(lane);
     size_t payload_max = datagram - PACKET_OVERHEAD - PACKET_PLACE_SIZE;
-    size_t budget = pacer_train_bytes(
-        &lane->pacer, train_length_ns(&lane->train_length, &lane->rtt, lane->now_ns), datagram);
+    size_t budget = pacer_train_bytes(&lane->pacer, train_ns, datagram);
     size_t prefix = lane->kind == LANE_STREAM ? 2 : 0;
     if (budget > room)
         budget = room;
@@ -326,7 +325,7 @@ static bool fill_data(struct lane *lane, struct lane_train *train, size_t room)
         if (!sent_log_reserve(&lane->log))
             break;
         size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max,
-                                 train->size >= budget / 2);
+                                 pacer_is_late(&lane->pacer, train->size, budget));
         if (size == 0)
             break;
         if (prefix != 0) {
@@ -422,8 +421,9 @@ bool lane_send(struct lane *lane, struct lane_train *train, size_t room, uint64_
     if (!sent_log_reserve(&lane->log))
         return false;
     bool sent = send_urgent(lane, train);
-    if (!sent && data_may_go(lane) && pacer_ready(&lane->pacer) <= now_ns)
-        sent = fill_data(lane, train, room);
+    uint64_t train_ns = train_length_ns(&lane->train_length, &lane->rtt, now_ns);
+    if (!sent && data_may_go(lane) && pacer_may_send(&lane->pacer, train_ns, now_ns))
+        sent = fill_data(lane, train, train_ns, room);
     if (sent)
         lane_report_intervals(lane);
     lane_report_statistics(lane, false);

@@ -315,6 +315,38 @@ static void test_pacer_keeps_its_rate(void **state)
     assert_in_range(sent, 12500000 * 99 / 100, 12500000 * 102 / 100);
 }
 
+/* 10 Gbit/s in trains of 1,400-byte packets: bursts that take no longer than a train may, and the
+ * rate is kept. */
+static void test_pacer_sends_bursts_at_high_rates(void **state)
+{
+    (void)state;
+    struct pacer pacer = {0};
+    uint64_t now_ns = NS_PER_S, sent = 0, bursts = 0, late = 0, trains = 0;
+    pacer_set_rate(&pacer, UINT64_C(10000000000), UINT64_C(10000000000));
+    for (; now_ns < 2 * NS_PER_S; now_ns += 7 * NS_PER_US) {
+        uint64_t burst = 0;
+        while (pacer_may_send(&pacer, 100 * NS_PER_US, now_ns)) {
+            size_t train = pacer_train_bytes(&pacer, 100 * NS_PER_US, 1400);
+            assert_true(train <= TRAIN_BYTES_MAX);
+            late += pacer_is_late(&pacer, 0, train);
+            pacer_sent(&pacer, train, now_ns);
+            burst += train;
+            trains++;
+        }
+        assert_true(burst <= 125000 + TRAIN_BYTES_MAX / 2);
+        bursts += burst > 0;
+        sent += burst;
+    }
+    assert_in_range(sent, 1250000000 / 100 * 99, 1250000000 / 100 * 102);
+    assert_in_range(trains, 2 * bursts - 2, 2 * bursts);
+    assert_in_range(late, bursts - 1, bursts); /* the second of each two */
+    while (pacer_may_send(&pacer, 4 * NS_PER_MS, 3 * NS_PER_S)) {
+        sent += pacer_train_bytes(&pacer, 4 * NS_PER_MS, 1400);
+        pacer_sent(&pacer, pacer_train_bytes(&pacer, 4 * NS_PER_MS, 1400), 3 * NS_PER_S);
+        assert_true(sent <= 1250000000 / 100 * 102 + 4 * TRAIN_BYTES_MAX);
+    }
+}
+
 static void test_pacer_forgets_a_long_delay(void **state)
 {
     (void)state;
@@ -484,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_trains_are_short_against_the_queue),
         cmocka_unit_test(test_trains_that_lose_their_ends_get_short),
         cmocka_unit_test(test_pacer_keeps_its_rate),
+        cmocka_unit_test(test_pacer_sends_bursts_at_high_rates),
         cmocka_unit_test(test_pacer_forgets_a_long_delay),
         cmocka_unit_test(test_trains_are_measured_by_all_lanes),
         cmocka_unit_test(test_mtu_finds_the_largest),
