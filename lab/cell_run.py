@@ -23,7 +23,7 @@ class Job:
         self.variant, self.rate_bps = program.variant, cell.rate_bps
         self.rtt_s = cell.rtt_s
         self.socket_buffers, self.visit = cell.socket_buffers, cell.words["visit"]
-        self.words, self.source, self.warmed = cell.words, source, False
+        self.words, self.source = cell.words, source
         self.target_folder = os.path.join(place.receiver(self.direction).folder, "target")
         self.target = os.path.join(self.target_folder, "file")
 

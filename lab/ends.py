@@ -156,6 +156,7 @@ class Place:
         self.ssh_host, self.ssh_options = ssh_host, list(ssh_options)
         self.petrel, self.far_petrel, self.lab = petrel, far_petrel, lab
         self.emulator, self.owned = emulator, owned
+        self.visited = set() # programs that have been here before: a driver's own note
 
     def ends(self):
         return (self.near, self.far)
