@@ -50,6 +50,8 @@ class Bar:
         petrel = figures.petrel
         if petrel is None:
             return False, "petrel has no result"
+        if not petrel.finished:
+            return False, "petrel failed" if petrel.failures else "petrel did not finish in time"
         if self.kind in ("times", "above"):
             return self.judge_beside(figures, petrel)
         reached, words, least = {

@@ -142,14 +142,14 @@ class Report:
         if not any(line["kind"] == "calibration" for line in self.lines):
             found.append("The paths were not calibrated by other programs.")
         faults = [line for line in self.lines if line["kind"] == "fault"]
-        found += [f"{to_line(line, 'A cell failed as a whole')}: {escape(line['text'][:200])}" for line in faults]
+        found += [f"{to_line(line, 'A cell failed as a whole')}: {escape(line['text'][-250:])}" for line in faults]
         if all(begin["host_label"] == "one machine" for begin in self.begins):
             found.append("Both ends and the link shared the processors of one machine: what needs more "
                          "processor than there is shows as a lower rate, not as a slower link.")
         return found
 
     def summary(self):
-        judged = [figures for figures in self.cells if figures.cell.bars]
+        judged = [figures for figures in self.cells if any(met is not None for _, met, _ in figures.verdicts())]
         missed = [figures for figures in self.cells if figures.misses()]
         losses = "".join(f"<li>{words} {to_line(self.first_run(figures), '(line)')}</li>"
                          for figures, words in self.losses())

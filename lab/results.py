@@ -9,6 +9,12 @@ import statistics
 import matrix_file
 
 SCHEMA = 1
+# Without these a line says nothing; what else it lacks shows as "-".
+NEEDED = {"begin": ("matrix", "matrix_path", "matrix_text", "matrix_sha256", "size_cap", "place", "absent",
+                    "host_label", "versions", "sysctls", "began"),
+          "run": ("matrix", "cell", "conditions", "program", "repetition"),
+          "calibration": ("matrix", "cell", "conditions"), "settings": ("program", "text"),
+          "place": (), "fault": ("text",)}
 OPENERS = {".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -23,9 +29,14 @@ def load(path):
                 one = json.loads(text)
             except ValueError:
                 continue
+            if not isinstance(one, dict):
+                raise ValueError(f"{path}:{number}: no line of results")
             if one.get("schema") != SCHEMA:
                 raise ValueError(f"{path}:{number}: schema {one.get('schema')}, this program reads "
                                  f"{SCHEMA}")
+            lacks = [name for name in NEEDED.get(one.get("kind"), ("kind of line",)) if name not in one]
+            if lacks:
+                raise ValueError(f"{path}:{number}: no line of results: it lacks '{lacks[0]}'")
             found.append(dict(one, line=number, file=os.path.basename(path), raw=text.strip()))
     return found
 

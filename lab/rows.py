@@ -20,7 +20,10 @@ def cell_words(figures, programs):
         return "-" if ends == ["-", "-"] else "+".join(ends)
 
     misses = figures.misses()
-    verdict = "MISS: " + "; ".join(misses) if misses else "met" if figures.cell.bars else "-"
+    verdicts = [met for _, met, _ in figures.verdicts()]
+    verdict = "MISS: " + "; ".join(misses) if misses else "-" if not verdicts else \
+        "met" if all(verdicts) else "not judged: " + "; ".join(words for _, met, words in figures.verdicts()
+                                                               if met is None)
     return [figures.cell.name, *(rate_words(figures.program(name)) for name in programs),
             number(figures.cell.ceiling()), number(figures.of_ceiling(petrel), 3),
             (">" if floor else "") + number(ratio, 2), of("loss_percent", 2), of("resent_percent", 2),
@@ -51,7 +54,8 @@ class Table:
 
 def print_misses(all_figures):
     """Returns how many cells missed a bar."""
-    judged = [figures for figures in all_figures if figures.cell.bars]
+    judged = [figures for figures in all_figures
+              if any(met is not None for _, met, _ in figures.verdicts())]
     missed = [figures for figures in all_figures if figures.misses()]
     missed.sort(key=lambda figures: figures.of_ceiling(figures.petrel) or 0)
     print(f"\n{len([one for one in judged if one not in missed])} of {len(judged)} cells with bars met "

@@ -136,6 +136,11 @@ class Figures(unittest.TestCase):
         self.assertIn("it broke", self.figures([], [run("petrel", failed="it broke")]).misses()[0])
         self.assertIn("dropped", self.figures([], [run("petrel", mb_per_s=9.0, receiver_drops=3)]).misses()[0])
 
+    def test_a_petrel_that_did_not_finish_misses_every_bar(self):
+        for bar in ("0.01 of ceiling", "1 MB/s", "above scp", "resent at most 99%", "keeps 1%"):
+            figures = self.figures([bar], [run("petrel", floor_mb_per_s=9.9), run("scp", floor_mb_per_s=0.1)])
+            self.assertEqual(figures.misses(), [f"{bar}: petrel did not finish in time"])
+
     def test_a_bar_without_petrel_is_missed(self):
         self.assertEqual(len(self.figures(["5 MB/s"], [run("bbr8", mb_per_s=9.5)]).misses()), 1)
 
@@ -146,6 +151,17 @@ class Figures(unittest.TestCase):
                 file.write('{"schema": 2, "kind": "run"}\n')
             with self.assertRaisesRegex(ValueError, "r.jsonl:1: schema 2"):
                 results.load(path)
+
+    def test_a_line_that_lacks_something_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.jsonl")
+            for line, says in (('{"schema": 1, "kind": "run", "matrix": "m"}', "lacks 'cell'"),
+                               ('{"schema": 1}', "lacks 'kind"), ('{"schema": 1, "kind": "x"}', "lacks 'kind"),
+                               ('{"schema": 1, "kind": "begin"}', "lacks 'matrix'"), ("[1]", "no line of results")):
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(line + "\n")
+                with self.assertRaisesRegex(ValueError, f"r.jsonl:1: .*{says}"):
+                    results.load(path)
 
 
 class Counters(unittest.TestCase):
