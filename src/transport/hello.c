@@ -4,10 +4,12 @@
 
 #include "base/cursor.h"
 #include "transport/limits.h"
+#include "transport/rate_controller.h"
 
 static const uint8_t magic[4] = {'p', 't', 'r', 'l'};
 
 #define FLAG_AES_HARDWARE 0x01
+#define PATH_RTT_MAX_US 60000000u
 #define CONNECTION_LANE_MASK 0x0fu
 
 size_t hello_encode(const struct hello *hello, uint8_t *bytes, size_t capacity)
@@ -63,6 +65,37 @@ bool hello_decode(struct hello *hello, const uint8_t *bytes, size_t size, struct
         return error_set(error, ERROR_PROTOCOL, "the peer's hello has impossible %s", fault);
     *hello = result;
     return true;
+}
+
+size_t hello_wishes_encode(const struct hello_wishes *wishes, uint8_t *bytes, size_t capacity)
+{
+    struct writer writer = writer_of(bytes, capacity);
+
+    write_u64(&writer, wishes->limit_bps);
+    write_u8(&writer, wishes->policy);
+    write_u64(&writer, wishes->fixed_bps);
+    write_u64(&writer, wishes->path_bps);
+    write_u32(&writer, wishes->path_rtt_us);
+    write_u32(&writer, wishes->path_loss_millionths);
+    return writer.failed ? 0 : writer_size(&writer);
+}
+
+void hello_wishes_decode(struct hello_wishes *wishes, const uint8_t *hello, size_t size)
+{
+    struct reader reader = reader_of(hello, size);
+    struct hello_wishes read;
+
+    *wishes = (struct hello_wishes){0};
+    read_bytes(&reader, HELLO_SIZE);
+    read.limit_bps = read_u64(&reader);
+    read.policy = read_u8(&reader);
+    read.fixed_bps = read_u64(&reader);
+    read.path_bps = read_u64(&reader);
+    read.path_rtt_us = read_u32(&reader);
+    read.path_loss_millionths = read_u32(&reader);
+    if (!reader.failed && read.policy <= RATE_BACKGROUND && read.path_rtt_us <= PATH_RTT_MAX_US &&
+        read.path_loss_millionths <= 1000000)
+        *wishes = read;
 }
 
 bool hello_agree(const struct hello *own, const struct hello *peer, uint8_t *version,

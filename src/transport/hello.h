@@ -30,6 +30,25 @@ size_t hello_encode(const struct hello *hello, uint8_t *bytes, size_t capacity);
 /* ERROR_PROTOCOL for what no version may say. Bytes of later versions are ignored. */
 bool hello_decode(struct hello *hello, const uint8_t *bytes, size_t size, struct error *error);
 
+/* What a client that starts at a listening server asks for, behind its hello; SSH's start line says
+ * the same. */
+struct hello_wishes {
+    uint64_t limit_bps; /* 0: none */
+    uint8_t policy;     /* enum rate_policy, unless fixed_bps says the rate */
+    uint64_t fixed_bps;
+    /* What is remembered of the path, for a server that sends; rate 0: nothing. */
+    uint64_t path_bps;
+    uint32_t path_rtt_us, path_loss_millionths;
+};
+
+#define HELLO_WISHES_SIZE 33
+
+/* Returns the size, 0 when it does not fit. */
+size_t hello_wishes_encode(const struct hello_wishes *wishes, uint8_t *bytes, size_t capacity);
+/* From a whole hello as it came. All zeros, which ask for nothing, when there are none in it or a
+ * value is impossible. */
+void hello_wishes_decode(struct hello_wishes *wishes, const uint8_t *hello, size_t size);
+
 /* What both hellos come to: the highest common version and the cipher. ERROR_VERSION names both
  * ranges; ERROR_PROTOCOL when both ends would send, or both receive. */
 bool hello_agree(const struct hello *own, const struct hello *peer, uint8_t *version,

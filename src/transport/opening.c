@@ -82,10 +82,19 @@ static bool prepare(struct opening *opening, const struct opening_config *config
 
     if (config->client && (!addresses || config->candidate_count > OPENING_CANDIDATES_MAX))
         return error_set(error, ERROR_USAGE, "no address of the server, or too many");
-    opening->sealing = packet_keys_new_handshake(config->secret, config->session_id, out, error);
-    opening->unsealing = packet_keys_new_handshake(config->secret, config->session_id, in, error);
-    if (opening->sealing == NULL || opening->unsealing == NULL ||
-        !talk_begin(&opening->talk, config, error))
+    if (opening->in_clear &&
+        (config->stream || config->channel || open_id_is_zero(config->own_id) ||
+         (!config->client && open_id_is_zero(config->peer_id))))
+        return error_set(error, ERROR_USAGE, "a start at a listening server lacks ids");
+    if (!opening->in_clear) {
+        opening->sealing =
+            packet_keys_new_handshake(config->secret, config->session_id, out, error);
+        opening->unsealing =
+            packet_keys_new_handshake(config->secret, config->session_id, in, error);
+        if (opening->sealing == NULL || opening->unsealing == NULL)
+            return false;
+    }
+    if (!talk_begin(&opening->talk, config, error))
         return false;
     if (config->stream || config->channel) {
         opening->stream = 0;
@@ -122,6 +131,10 @@ struct opening *opening_new(const struct opening_config *config, uint64_t now_ns
         opening->resend_first_ns = RESEND_MAX_NS;
     opening->resend_interval_ns = opening->resend_first_ns;
     memcpy(opening->session_id, config->session_id, SESSION_ID_SIZE);
+    opening->in_clear = config->identity != NULL;
+    memcpy(opening->own_id, config->own_id, OPEN_ID_SIZE);
+    if (!config->client)
+        memcpy(opening->peer_id, config->peer_id, OPEN_ID_SIZE);
     if (!prepare(opening, config, error)) {
         opening_free(opening);
         return NULL;
@@ -196,7 +209,7 @@ static struct destination *note_sender(struct opening *opening, const struct add
             opening->current = index;
         return sender;
     }
-    sender->proved = true; /* only the server could seal it */
+    sender->proved = true; /* only the server could seal it, or learn our id */
     if (!answers) {
         /* The server knocks: its firewall may let our packets in from now on. */
         if (opening->current == NOBODY && opening->state == OPENING_RUNNING)
@@ -254,7 +267,8 @@ static bool take_bytes(struct opening *opening, struct destination *sender,
 
     if (packet->length == 0 || packet->offset > opening->received)
         return false;
-    if (end <= opening->received || opening->state != OPENING_RUNNING)
+    bool judged = opening->state == OPENING_FINISHED && opening->client && opening->in_clear;
+    if (end <= opening->received || (opening->state != OPENING_RUNNING && !judged))
         return true; /* a repeat: the peer lacks our acknowledgement, or more */
     known = opening->received - packet->offset;
     opening->received = end;
@@ -266,8 +280,50 @@ static bool take_bytes(struct opening *opening, struct destination *sender,
     restart_timer(opening, now_ns);
     if (opening->client && opening->stream_in_use && opening->stream != NOBODY)
         opening_owe(opening, &opening->destinations[opening->stream]);
-    if (opening->talk.finished)
+    if (opening->talk.finished && opening->state == OPENING_RUNNING)
         note_finished(opening, sender, now_ns);
+    return true;
+}
+
+/* ---- packets in clear ---- */
+
+/* A busy server wants to see that we are where we say. */
+static void take_cookie(struct opening *opening, const struct address *from, const uint8_t *bytes,
+                        size_t size)
+{
+    struct destination *to = find_destination(opening, from);
+    uint8_t id[OPEN_ID_SIZE], cookie[COOKIE_SIZE];
+
+    if (!opening->client || !open_id_is_zero(opening->peer_id) || to == NULL ||
+        !cookie_packet_read(id, cookie, bytes, size) ||
+        memcmp(id, opening->own_id, OPEN_ID_SIZE) != 0 ||
+        memcmp(cookie, to->cookie, COOKIE_SIZE) == 0)
+        return;
+    memcpy(to->cookie, cookie, COOKIE_SIZE);
+    to->flights = 0; /* what went before was not heard */
+    opening_owe(opening, to);
+}
+
+/* Whether the packet has the ids of both sides; a client learns the server's from the first one. */
+static bool read_in_clear(struct opening *opening, const struct address *from, const uint8_t *bytes,
+                          size_t size, struct handshake_packet *packet)
+{
+    struct open_packet open;
+
+    if (size > 0 && bytes[0] == COOKIE_PACKET_TYPE)
+        take_cookie(opening, from, bytes, size);
+    if (!open_packet_read(&open, bytes, size))
+        return false;
+    bool first = open_id_is_zero(open.to);
+    bool known = !open_id_is_zero(opening->peer_id);
+    if (opening->client ? first || find_destination(opening, from) == NULL : !known)
+        return false;
+    if ((!first && memcmp(open.to, opening->own_id, OPEN_ID_SIZE) != 0) ||
+        (known && memcmp(open.from, opening->peer_id, OPEN_ID_SIZE) != 0) ||
+        open.body.acknowledged > opening->talk.out_size)
+        return false;
+    memcpy(opening->peer_id, open.from, OPEN_ID_SIZE);
+    *packet = open.body;
     return true;
 }
 
@@ -284,8 +340,12 @@ bool opening_receive(struct opening *opening, const struct address *from, const 
         from = &none;
     if (from->family == 0 && opening->stream == NOBODY)
         return false;
-    result =
-        handshake_packet_open(opening->unsealing, opening->session_id, bytes, size, plain, &packet);
+    if (opening->in_clear)
+        result = read_in_clear(opening, from, bytes, size, &packet) ? HANDSHAKE_PACKET_GOOD
+                                                                    : HANDSHAKE_PACKET_NOT_OURS;
+    else
+        result = handshake_packet_open(opening->unsealing, opening->session_id, bytes, size, plain,
+                                       &packet);
     if (result == HANDSHAKE_PACKET_NOT_OURS) {
         if (from->family == 0 && opening->state == OPENING_RUNNING) {
             error_set(&opening->error, ERROR_CRYPTO,

@@ -2,8 +2,9 @@
  * that may be lost, doubled or forged, over several candidate addresses at once, until both ends
  * share a session secret (docs/protocol.md, "Handshake").
  *
- * Sans-IO: datagrams and time go in, datagrams come out. What does not open under the start secret
- * is dropped in silence. Bounded: at most 3x what an address sent goes to it before it is proved.
+ * Sans-IO: datagrams and time go in, datagrams come out. What does not open under the start secret,
+ * or at a listening server does not have the ids of both sides, is dropped in silence. Bounded: at
+ * most 3x what an address sent goes to it before it is proved.
  */
 #ifndef PETREL_TRANSPORT_OPENING_H
 #define PETREL_TRANSPORT_OPENING_H
@@ -14,6 +15,7 @@
 #include "crypto/packet_keys.h"
 #include "transport/hello.h"
 #include "transport/limits.h"
+#include "transport/open_packet.h"
 
 #define OPENING_CANDIDATES_MAX 16
 #define OPENING_MORE_MAX 32 /* candidates that are told later */
@@ -34,6 +36,13 @@ struct opening_config {
     /* Beside the addresses there is such a stream: a client's opening leaves it alone until
      * opening_use_stream, a server's answers on it what came on it. Candidates may be none then. */
     bool channel;
+    /* At a listening server, instead of secret and session id: who we are, by key (borrowed for the
+     * opening's life); the packets are in clear. Not for a channel beside addresses. */
+    const struct handshake_identity *identity;
+    uint8_t own_id[OPEN_ID_SIZE];  /* random, its beginning a server's own */
+    uint8_t peer_id[OPEN_ID_SIZE]; /* server: the client's, from its first packet */
+    bool says_wishes;              /* client */
+    struct hello_wishes wishes;
 };
 
 struct opening_result {
@@ -71,7 +80,8 @@ enum opening_state opening_state(const struct opening *opening);
 const struct opening_result *opening_result(const struct opening *opening); /* when FINISHED */
 /* When FAILED: ERROR_UNREACHABLE names each address tried, ERROR_VERSION both ranges, ERROR_CRYPTO
  * a peer whose proof was wrong, ERROR_PROTOCOL one that says what it may not, ERROR_PEER_LOST one
- * that fell silent half-way. */
+ * that fell silent half-way, ERROR_PERMISSION a server that refuses our key. The last may come to a
+ * client that had finished: the server judges later. */
 const struct error *opening_error(const struct opening *opening);
 
 /* A finished client's last flight may be lost, and the server cannot open sealed packets without

@@ -17,12 +17,13 @@
 struct destination {
     struct address address; /* family 0: the stream */
     uint64_t received_bytes, sent_bytes;
-    bool proved;        /* no limit on what goes there */
-    bool later;         /* a candidate that was told later: not searched once it is over */
-    bool owed;          /* a packet is to go there now, even one without bytes */
-    uint32_t next;      /* where in our handshake stream that packet begins */
-    unsigned flights;   /* how often our unacknowledged bytes went there */
-    uint64_t flight_ns; /* when last */
+    bool proved;                 /* no limit on what goes there */
+    bool later;                  /* a candidate that was told later: not searched once it is over */
+    bool owed;                   /* a packet is to go there now, even one without bytes */
+    uint32_t next;               /* where in our handshake stream that packet begins */
+    unsigned flights;            /* how often our unacknowledged bytes went there */
+    uint64_t flight_ns;          /* when last */
+    uint8_t cookie[COOKIE_SIZE]; /* what a listening server there wants to see; zeros: nothing */
 };
 
 /* A server's packets to where the client says it is: they open the way for the client's own. */
@@ -42,6 +43,8 @@ struct opening {
     struct talk talk;
     struct packet_keys *sealing, *unsealing;
     uint8_t session_id[SESSION_ID_SIZE];
+    bool in_clear; /* at a listening server: no keys for packets, but ids */
+    uint8_t own_id[OPEN_ID_SIZE], peer_id[OPEN_ID_SIZE]; /* peer's zeros: not known yet */
 
     uint64_t next_number;
     uint32_t acknowledged; /* of our stream, by the peer */
@@ -69,6 +72,9 @@ struct opening {
     struct punch punches[OPENING_PUNCHES_MAX];
     unsigned punch_count;
 };
+
+/* opening_send.c. What a packet has besides bytes of the stream. */
+size_t opening_overhead(const struct opening *opening);
 
 /* opening.c */
 bool opening_fail(struct opening *opening);

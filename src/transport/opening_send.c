@@ -115,6 +115,27 @@ static size_t allowance(const struct destination *to)
     return limit > to->sent_bytes ? (size_t)(limit - to->sent_bytes) : 0;
 }
 
+size_t opening_overhead(const struct opening *opening)
+{
+    if (!opening->in_clear)
+        return HANDSHAKE_OVERHEAD;
+    return open_id_is_zero(opening->peer_id) ? OPEN_FIRST_OVERHEAD : OPEN_OVERHEAD;
+}
+
+static size_t write_packet(struct opening *opening, const struct destination *to,
+                           const struct handshake_packet *packet, size_t padded_size,
+                           uint8_t *bytes, size_t room)
+{
+    if (!opening->in_clear)
+        return handshake_packet_seal(opening->sealing, opening->session_id, packet, padded_size,
+                                     bytes, room);
+    struct open_packet open = {.body = *packet};
+    memcpy(open.to, opening->peer_id, OPEN_ID_SIZE);
+    memcpy(open.from, opening->own_id, OPEN_ID_SIZE);
+    memcpy(open.cookie, to->cookie, COOKIE_SIZE);
+    return open_packet_write(&open, padded_size, bytes, room);
+}
+
 /* What the next packet there would hold, within `room`. False when nothing is to go or may. */
 static bool plan_packet(const struct opening *opening, const struct destination *to, size_t room,
                         struct handshake_packet *packet, size_t *padded_size)
@@ -130,10 +151,11 @@ static bool plan_packet(const struct opening *opening, const struct destination 
         room = DATAGRAM_MIN;
     if (room > allowance(to))
         room = allowance(to);
-    if (room < HANDSHAKE_OVERHEAD || (left > 0 && room == HANDSHAKE_OVERHEAD))
+    const size_t overhead = opening_overhead(opening);
+    if (room < overhead || (left > 0 && room == overhead))
         return false;
-    if (left > room - HANDSHAKE_OVERHEAD)
-        left = room - HANDSHAKE_OVERHEAD;
+    if (left > room - overhead)
+        left = room - overhead;
     packet->number = opening->next_number;
     packet->acknowledged = opening->received;
     packet->offset = to->next;
@@ -192,8 +214,7 @@ size_t opening_send(struct opening *opening, struct address *to, uint8_t *bytes,
 
         if (!plan_packet(opening, destination, room, &packet, &padded_size))
             continue;
-        size = handshake_packet_seal(opening->sealing, opening->session_id, &packet, padded_size,
-                                     bytes, room);
+        size = write_packet(opening, destination, &packet, padded_size, bytes, room);
         if (size == 0)
             return 0;
         note_sent(opening, destination, &packet, size, now_ns);

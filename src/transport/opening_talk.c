@@ -16,17 +16,32 @@ static bool take_tls_output(struct talk *talk, struct error *error)
     return true;
 }
 
+static bool begin_hello(struct talk *talk, const struct opening_config *config)
+{
+    size_t size = hello_encode(&talk->own, talk->own_hello, sizeof talk->own_hello);
+    if (size != HELLO_SIZE)
+        return false;
+    if (config->says_wishes)
+        size += hello_wishes_encode(&config->wishes, talk->own_hello + HELLO_SIZE,
+                                    sizeof talk->own_hello - HELLO_SIZE);
+    talk->own_hello_size = size;
+    talk->out[0] = (uint8_t)(size >> 8);
+    talk->out[1] = (uint8_t)size;
+    memcpy(talk->out + 2, talk->own_hello, size);
+    talk->out_size = (uint32_t)(2 + size);
+    return true;
+}
+
 bool talk_begin(struct talk *talk, const struct opening_config *config, struct error *error)
 {
     talk->client = config->client;
     talk->own = config->hello;
-    if (hello_encode(&talk->own, talk->own_hello, sizeof talk->own_hello) != HELLO_SIZE)
+    talk->with_keys = config->identity != NULL;
+    if (!begin_hello(talk, config))
         return error_set(error, ERROR_USAGE, "the hello does not fit");
-    talk->out[0] = HELLO_SIZE >> 8;
-    talk->out[1] = HELLO_SIZE & 0xff;
-    memcpy(talk->out + 2, talk->own_hello, HELLO_SIZE);
-    talk->out_size = 2 + HELLO_SIZE;
-    talk->tls = handshake_new_psk(config->client, config->secret, config->session_id, error);
+    talk->tls = talk->with_keys
+                    ? handshake_new_keys(config->client, config->identity, error)
+                    : handshake_new_psk(config->client, config->secret, config->session_id, error);
     return talk->tls != NULL && take_tls_output(talk, error);
 }
 
@@ -67,24 +82,26 @@ static bool check_hello(struct talk *talk, struct error *error)
 /* Both Finished are verified: the exporter's secret is all that is kept. */
 static bool finish(struct talk *talk, struct error *error)
 {
-    uint8_t hellos[HELLO_SIZE + HELLO_MAX], context[SHA256_SIZE];
+    uint8_t hellos[sizeof talk->own_hello + HELLO_MAX], context[SHA256_SIZE];
     const uint8_t *peer = talk->peer_hello + 2;
-    size_t peer_size = talk->peer_hello_have - 2;
+    size_t peer_size = talk->peer_hello_have - 2, own_size = talk->own_hello_size;
 
     if (talk->client) {
-        memcpy(hellos, talk->own_hello, HELLO_SIZE);
-        memcpy(hellos + HELLO_SIZE, peer, peer_size);
+        memcpy(hellos, talk->own_hello, own_size);
+        memcpy(hellos + own_size, peer, peer_size);
     } else {
         memcpy(hellos, peer, peer_size);
-        memcpy(hellos + peer_size, talk->own_hello, HELLO_SIZE);
+        memcpy(hellos + peer_size, talk->own_hello, own_size);
     }
-    if (!sha256(hellos, HELLO_SIZE + peer_size, context))
+    if (!sha256(hellos, own_size + peer_size, context))
         return error_set(error, ERROR_CRYPTO, "cannot hash the hellos");
     if (!handshake_export(talk->tls, context, sizeof context, talk->result.secret,
                           sizeof talk->result.secret, error))
         return false;
-    handshake_free(talk->tls);
-    talk->tls = NULL;
+    if (!talk->client || !talk->with_keys) { /* nothing is to come that could be of use */
+        handshake_free(talk->tls);
+        talk->tls = NULL;
+    }
     talk->finished = true;
     return true;
 }
@@ -93,6 +110,8 @@ bool talk_receive(struct talk *talk, const uint8_t *bytes, size_t size, struct e
 {
     bool good;
 
+    if (talk->finished && talk->tls != NULL)
+        return handshake_hear_refusal(talk->tls, bytes, size, error);
     if (talk->finished)
         return size == 0 ||
                error_set(error, ERROR_PROTOCOL, "the peer went on after the handshake's end");

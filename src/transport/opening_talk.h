@@ -12,12 +12,14 @@
 
 struct talk {
     bool client;
+    bool with_keys;
     bool finished; /* `result` is complete but for address and RTT */
     struct hello own;
-    struct handshake *tls; /* NULL once finished or failed */
+    struct handshake *tls; /* NULL once finished or failed; a client with a key hears on */
     uint8_t out[TALK_OUT_MAX];
     uint32_t out_size;
-    uint8_t own_hello[HELLO_SIZE];
+    uint8_t own_hello[HELLO_SIZE + HELLO_WISHES_SIZE];
+    size_t own_hello_size;
     uint8_t peer_hello[2 + HELLO_MAX]; /* with its length */
     size_t peer_hello_have;
     bool peer_hello_known;

@@ -84,6 +84,38 @@ def handshake_packets():
                    packet=seal("aes-256-gcm", key, iv, number, clear, plain))
 
 
+def open_packets():
+    client, server, cookie = b"client's", b"\x00\x02server", pattern(32, 11)
+    cases = [(bytes(8), client, bytes(32), 0, 0, 0, pattern(300), 1200),
+             (bytes(8), client, cookie, 1, 0, 0, pattern(300), 1200),
+             (client, server, b"", 0, 300, 0, pattern(700, 3), 0),
+             (server, client, b"", 2, 700, 300, pattern(400, 9), 0),
+             (server, client, b"", 2**40 - 1, 65536, 65000, pattern(536), 0)]
+    for to, sender, shown, number, acknowledged, offset, data, padded in cases:
+        packet = b"\x08" + to + sender + shown + be(number, 5) + be(acknowledged, 4)
+        packet += be(offset, 4) + be(len(data), 2) + data
+        packet += bytes(max(0, padded - len(packet)))
+        yield line("open", to=to, sender=sender, cookie=shown, number=number,
+                   acknowledged=acknowledged, offset=offset, padded=padded, data=data,
+                   packet=packet)
+    key = pattern(32, 77)
+    for family, address, port, epoch in [(4, bytes([192, 0, 2, 1]) + bytes(12), 40000, 1),
+                                         (6, bytes.fromhex("20010db8") + bytes(11) + b"\x07",
+                                          65535, 70000)]:
+        text = bytes([family]) + address + be(port, 2) + client + be(epoch, 4)
+        made = be(epoch, 4) + hmac.new(key, text, hashlib.sha256).digest()[:28]
+        yield line("cookie", key=key, family=family, address=address, port=port, id=client,
+                   epoch=epoch, packet=b"\x09" + client + made)
+
+
+def wishes():
+    for limit, policy, fixed, rate, rtt, loss in [(0, 0, 0, 0, 0, 0),
+                                                  (2**64 - 1, 2, 1, 10**9, 60000000, 1000000)]:
+        yield line("wishes", limit=limit, policy=policy, fixed=fixed, rate=rate, rtt=rtt,
+                   loss=loss, bytes=be(limit, 8) + bytes([policy]) + be(fixed, 8) + be(rate, 8) +
+                   be(rtt, 4) + be(loss, 4))
+
+
 def hellos():
     for low, high, role, lanes, aes, base, credit, largest in [
             (1, 1, 1, 4, 1, 0x12345670, 0, 1472), (1, 255, 2, 16, 0, 0xFFFFFFF0, 2**32 - 1, 65535),
@@ -162,6 +194,8 @@ def all_lines():
     yield "# Made by tests/vectors/make_vectors.py from docs/protocol.md."
     yield from hellos()
     yield from handshake_packets()
+    yield from open_packets()
+    yield from wishes()
     for name, fields, encoded in frame_vectors():
         yield line("frame-" + name, **fields, encoded=encoded)
     yield from data_packets()

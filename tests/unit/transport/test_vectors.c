@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "transport/frame.h"
+#include "transport/gate.h"
 #include "transport/handshake_packet.h"
 #include "transport/hello.h"
 #include "transport/packet.h"
@@ -256,14 +257,97 @@ static void check_ports(const struct vector_line *line)
     assert_memory_equal(bytes, expected, size);
 }
 
+static void check_open(const struct vector_line *line)
+{
+    uint8_t data[VECTOR_BYTES_MAX], expected[VECTOR_BYTES_MAX], bytes[VECTOR_BYTES_MAX];
+    uint8_t to[VECTOR_BYTES_MAX], from[VECTOR_BYTES_MAX], cookie[VECTOR_BYTES_MAX] = {0};
+    size_t size = vector_bytes(line, "packet", expected);
+    struct open_packet back,
+        packet = {.body = {.number = vector_number(line, "number"),
+                           .acknowledged = (uint32_t)vector_number(line, "acknowledged"),
+                           .offset = (uint32_t)vector_number(line, "offset"),
+                           .bytes = data,
+                           .length = (uint16_t)vector_bytes(line, "data", data)}};
+
+    vector_bytes(line, "to", to);
+    vector_bytes(line, "sender", from);
+    vector_bytes(line, "cookie", cookie);
+    memcpy(packet.to, to, OPEN_ID_SIZE);
+    memcpy(packet.from, from, OPEN_ID_SIZE);
+    memcpy(packet.cookie, cookie, COOKIE_SIZE);
+    assert_int_equal(open_packet_write(&packet, vector_number(line, "padded"), bytes, sizeof bytes),
+                     size);
+    assert_memory_equal(bytes, expected, size);
+    assert_true(open_packet_read(&back, expected, size));
+    assert_memory_equal(back.to, to, OPEN_ID_SIZE);
+    assert_memory_equal(back.from, from, OPEN_ID_SIZE);
+    assert_memory_equal(back.cookie, cookie, COOKIE_SIZE);
+    assert_int_equal(back.body.number, packet.body.number);
+    assert_int_equal(back.body.acknowledged, packet.body.acknowledged);
+    assert_int_equal(back.body.offset, packet.body.offset);
+    assert_int_equal(back.body.length, packet.body.length);
+    assert_memory_equal(back.body.bytes, data, packet.body.length);
+}
+
+/* What a gate answers to a client's first packet at the beginning of the epoch. */
+static void check_cookie(const struct vector_line *line)
+{
+    uint8_t expected[VECTOR_BYTES_MAX], address[VECTOR_BYTES_MAX], key[VECTOR_BYTES_MAX];
+    uint8_t id[VECTOR_BYTES_MAX], first[DATAGRAM_MIN], answer[COOKIE_PACKET_SIZE];
+    struct gate gate;
+    struct address from = {.family = (uint8_t)vector_number(line, "family"),
+                           .port = (uint16_t)vector_number(line, "port")};
+    struct open_packet packet = {0};
+    uint64_t epoch = vector_number(line, "epoch");
+
+    assert_int_equal(vector_bytes(line, "packet", expected), COOKIE_PACKET_SIZE);
+    vector_bytes(line, "address", address);
+    vector_bytes(line, "key", key);
+    vector_bytes(line, "id", id);
+    memcpy(from.bytes, address, sizeof from.bytes);
+    memcpy(gate.key, key, sizeof gate.key);
+    memcpy(packet.from, id, OPEN_ID_SIZE);
+    assert_int_equal(open_packet_write(&packet, sizeof first, first, sizeof first), sizeof first);
+    assert_int_equal(gate_judge(&gate, &from, first, sizeof first, true,
+                                (epoch - 1) * UINT64_C(16000000000), &packet, answer),
+                     GATE_COOKIE);
+    assert_memory_equal(answer, expected, COOKIE_PACKET_SIZE);
+}
+
+static void check_wishes(const struct vector_line *line)
+{
+    uint8_t expected[VECTOR_BYTES_MAX], hello[HELLO_SIZE + HELLO_WISHES_SIZE] = {0};
+    struct hello_wishes back,
+        wishes = {.limit_bps = vector_number(line, "limit"),
+                  .policy = (uint8_t)vector_number(line, "policy"),
+                  .fixed_bps = vector_number(line, "fixed"),
+                  .path_bps = vector_number(line, "rate"),
+                  .path_rtt_us = (uint32_t)vector_number(line, "rtt"),
+                  .path_loss_millionths = (uint32_t)vector_number(line, "loss")};
+
+    assert_int_equal(vector_bytes(line, "bytes", expected), HELLO_WISHES_SIZE);
+    assert_int_equal(hello_wishes_encode(&wishes, hello + HELLO_SIZE, HELLO_WISHES_SIZE),
+                     HELLO_WISHES_SIZE);
+    assert_memory_equal(hello + HELLO_SIZE, expected, HELLO_WISHES_SIZE);
+    hello_wishes_decode(&back, hello, sizeof hello);
+    assert_int_equal(back.limit_bps, wishes.limit_bps);
+    assert_int_equal(back.policy, wishes.policy);
+    assert_int_equal(back.fixed_bps, wishes.fixed_bps);
+    assert_int_equal(back.path_bps, wishes.path_bps);
+    assert_int_equal(back.path_rtt_us, wishes.path_rtt_us);
+    assert_int_equal(back.path_loss_millionths, wishes.path_loss_millionths);
+}
+
 static void vectors_agree(void **state)
 {
     static const struct {
         const char *kind;
         void (*check)(const struct vector_line *);
-    } checks[] = {{"hello", check_hello}, {"handshake", check_handshake},
-                  {"data", check_data},   {"packet", check_packet},
-                  {"ports", check_ports}, {"open-ports", check_open_ports}};
+    } checks[] = {
+        {"hello", check_hello},   {"handshake", check_handshake}, {"data", check_data},
+        {"packet", check_packet}, {"ports", check_ports},         {"open-ports", check_open_ports},
+        {"open", check_open},     {"cookie", check_cookie},       {"wishes", check_wishes}};
+    const size_t kinds = sizeof checks / sizeof checks[0];
     static struct vector_line line;
     FILE *file = fopen(VECTORS_DIR "/wire.txt", "r");
     unsigned count = 0;
@@ -278,14 +362,14 @@ static void vectors_agree(void **state)
             continue;
         }
         size_t i = 0;
-        while (i < 5 && strcmp(checks[i].kind, line.kind) != 0)
+        while (i + 1 < kinds && strcmp(checks[i].kind, line.kind) != 0)
             i++;
         assert_string_equal(checks[i].kind, line.kind);
         checks[i].check(&line);
     }
     packet_keys_recorder = NULL;
     fclose(file);
-    assert_int_equal(count, 3 + 5 + 12 + 6 + 2 + 2 + 2);
+    assert_int_equal(count, 3 + 5 + 5 + 2 + 2 + 12 + 6 + 2 + 2 + 2);
 }
 
 int main(void)
