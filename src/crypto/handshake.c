@@ -19,6 +19,7 @@ struct handshake {
     bool client;
     bool with_keys;
     bool finished, failed;
+    bool refused;        /* by the peer, which does not know our key */
     bool peer_known;     /* peer_key is what the peer showed */
     struct error judged; /* why it was not welcome */
     SSL_CTX *context;
@@ -323,8 +324,7 @@ bool handshake_hear_refusal(struct handshake *handshake, const uint8_t *bytes, s
     if (!handshake_feed(handshake, bytes, size, NULL))
         return true;
     handshake_read(handshake, none, sizeof none, &ended);
-    /* What TLS took for an alert of the server's, under the server's keys. */
-    if ((SSL_get_shutdown(handshake->ssl) & SSL_RECEIVED_SHUTDOWN) == 0)
+    if (!handshake->refused)
         return true;
     return error_set(error, ERROR_PERMISSION, "the server refuses our key: not authorised");
 }
@@ -362,8 +362,16 @@ size_t handshake_read(struct handshake *handshake, uint8_t *bytes, size_t capaci
     if (size > 0)
         return (size_t)size;
     *ended = SSL_get_error(handshake->ssl, size) != SSL_ERROR_WANT_READ;
+    /* TLS took it for an alert of the peer's, under the peer's keys. */
+    if (ERR_GET_REASON(ERR_peek_last_error()) == SSL_AD_REASON_OFFSET + SSL_AD_BAD_CERTIFICATE)
+        handshake->refused = true;
     ERR_clear_error();
     return 0;
+}
+
+bool handshake_was_refused(const struct handshake *handshake)
+{
+    return handshake->refused;
 }
 
 size_t handshake_unsent(const struct handshake *handshake)

@@ -76,6 +76,8 @@ bool handshake_write(struct handshake *handshake, const uint8_t *bytes, size_t s
 bool handshake_feed(struct handshake *handshake, const uint8_t *bytes, size_t size,
                     struct error *error);
 size_t handshake_read(struct handshake *handshake, uint8_t *bytes, size_t capacity, bool *ended);
+/* Whether the peer has ended it because our key is not welcome. */
+bool handshake_was_refused(const struct handshake *handshake);
 /* How many bytes handshake_send would give out. */
 size_t handshake_unsent(const struct handshake *handshake);
 /* Says that nothing follows. */

@@ -41,6 +41,9 @@ static bool fill_hello(struct driver *driver, struct error *error)
     if (!random_bytes(&base, sizeof(base), error))
         return false;
     driver->hello.connection_base = base & ~(uint32_t)(LANES_MAX - 1);
+    if (config->seat != 0)
+        driver->hello.connection_base =
+            (uint32_t)config->seat << 16 | (driver->hello.connection_base & 0xffff);
     return true;
 }
 
@@ -95,6 +98,7 @@ static void tear_down(struct driver *driver)
     if (driver->worker_count > 1)
         driver->worker_count = 1;
     driver_end_more(driver);
+    driver_leave_handed(driver);
     opening_free(driver->opening);
     driver->opening = NULL;
 }
@@ -169,6 +173,7 @@ static bool step_opening(struct driver *driver, uint64_t now_ns)
     case OPENING_RUNNING:
         return false;
     case OPENING_FAILED:
+        driver_repeat_refusal(driver, now_ns);
         driver_fail(driver, opening_error(driver->opening));
         driver_explain_failure(driver);
         return false;
@@ -195,6 +200,11 @@ static void note_confirmation(struct driver *driver)
 static bool step_running(struct driver *driver, uint64_t now_ns)
 {
     note_confirmation(driver);
+    /* A listening server judges our key last. */
+    if (!driver->confirmed && opening_state(driver->opening) == OPENING_FAILED) {
+        driver_fail(driver, opening_error(driver->opening));
+        return false;
+    }
     bool moved = step_session(driver, now_ns);
     driver_tend_lanes(driver, now_ns);
     driver_send_flights(driver, now_ns);
@@ -241,6 +251,7 @@ static bool (*const phase_steps[DRIVER_PHASE_COUNT])(struct driver *, uint64_t) 
 static bool receive(struct driver *driver, uint64_t now_ns)
 {
     bool received = worker_receive(driver->workers[0], now_ns);
+    received = driver_receive_handed(driver, now_ns) || received;
     driver_hear_rejections(driver);
     if (driver->stream != NULL)
         received = driver_receive_stream(driver, now_ns) || received;
@@ -323,6 +334,8 @@ static bool start(struct driver *driver, struct error *error)
         return false;
     loop_adopt_thread();
     driver->started_ns = loop_now();
+    if (!driver_take_handed(driver, error))
+        return false;
     return driver_start_opening(driver, driver->started_ns, error);
 }
 

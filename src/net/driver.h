@@ -52,6 +52,16 @@ struct driver_config {
     enum transfer_role role;
     uint8_t secret[START_SECRET_SIZE];
     uint8_t session_id[SESSION_ID_SIZE];
+    /* A start at a listening server: who we are, by key, in place of the two above (borrowed; see
+     * transport/opening.h). Without a stream. */
+    const struct handshake_identity *identity;
+    uint8_t own_id[OPEN_ID_SIZE], peer_id[OPEN_ID_SIZE];
+    bool says_wishes; /* client */
+    struct hello_wishes wishes;
+    /* Server: its seat at a shared port (net/shared_port.h), which its connection ids begin with;
+     * first packets of the client come on `handed` (net/handed.h), which stays the caller's. */
+    uint16_t seat;
+    int handed;
     uint32_t initial_credit;       /* blocks a receiver grants in its hello */
     struct address candidates[16]; /* client: where the server may be */
     unsigned candidate_count;

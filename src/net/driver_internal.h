@@ -66,6 +66,8 @@ struct driver {
     bool refused_there;  /* client: a rule on the server's machine; server: it was told */
     bool udp_is_cause;   /* of the error */
 
+    bool handed_watched, handed_readable; /* config.handed */
+
     bool watching, interrupted;
     uint64_t next_tick_ns, closing_ns;
     uint64_t grow_at_ns, grow_slept_ns[LANES_MAX];
@@ -115,6 +117,13 @@ void driver_explain_silence(struct driver *driver);
 enum driver_refusal driver_refusal(const struct driver *driver);
 /* Tells the server the ports that it has not been told of. */
 void driver_tell_ports(struct driver *driver, uint64_t now_ns);
+
+/* driver_handed.c: server at a shared port, what the process at its door hands over. */
+bool driver_take_handed(struct driver *driver, struct error *error);
+bool driver_receive_handed(struct driver *driver, uint64_t now_ns);
+void driver_leave_handed(struct driver *driver);
+/* What tells the client that it is refused goes again: nobody will be here to repeat it. */
+void driver_repeat_refusal(struct driver *driver, uint64_t now_ns);
 
 /* driver_ports.c: further ports of the range. Server, at the client's wish: listens on them; reads
  * what came there; says which listener a peer is answered from; once the opening is over keeps the

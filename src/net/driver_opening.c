@@ -71,6 +71,11 @@ bool driver_start_opening(struct driver *driver, uint64_t now_ns, struct error *
     };
     memcpy(opening.secret, config->secret, sizeof(opening.secret));
     memcpy(opening.session_id, config->session_id, sizeof(opening.session_id));
+    opening.identity = config->identity;
+    memcpy(opening.own_id, config->own_id, sizeof(opening.own_id));
+    memcpy(opening.peer_id, config->peer_id, sizeof(opening.peer_id));
+    opening.says_wishes = config->says_wishes;
+    opening.wishes = config->wishes;
     if (config->client && driver->udp) {
         memcpy(opening.candidates, config->candidates, sizeof(opening.candidates));
         opening.candidate_count = config->candidate_count;

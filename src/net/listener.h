@@ -11,6 +11,10 @@
 #include "net/driver.h"
 #include "net/udp.h"
 
+/* A listener of sockets that are open already, per thread IPv4 and IPv6 (NULL: not there), and
+ * bound to `port`; it takes them. NULL without memory: they stay the caller's. */
+struct udp_listener *udp_listener_of(struct udp_socket *sockets[LANES_MAX][2], unsigned threads,
+                                     uint16_t port, struct error *error);
 /* Can be less than was asked for, where the system cannot steer lanes to threads. */
 unsigned udp_listener_threads(const struct udp_listener *listener);
 /* Each gets the other's port and sockets. */

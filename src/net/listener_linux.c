@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "net/sockaddr.h"
@@ -148,6 +149,20 @@ struct udp_listener *driver_listen(uint16_t first_port, uint16_t last_port, unsi
     listener->threads = threads < 1 ? 1 : threads > LANES_MAX ? LANES_MAX : threads;
     if (listener->threads > 1 && !(open_further(listener, 0) && open_further(listener, 1)))
         drop_further(listener);
+    return listener;
+}
+
+struct udp_listener *udp_listener_of(struct udp_socket *sockets[LANES_MAX][2], unsigned threads,
+                                     uint16_t port, struct error *error)
+{
+    struct udp_listener *listener = calloc(1, sizeof(*listener));
+    if (listener == NULL) {
+        error_set(error, ERROR_MEMORY, "out of memory for a listener");
+        return NULL;
+    }
+    listener->port = port;
+    listener->threads = threads;
+    memcpy(listener->sockets, sockets, sizeof(listener->sockets));
     return listener;
 }
 

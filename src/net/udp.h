@@ -43,6 +43,9 @@ bool udp_connect(struct udp_socket *socket, const struct address *peer, struct e
  * descriptor keeps its number, but whoever watches it must register it again. */
 bool udp_reopen(struct udp_socket *socket, struct error *error);
 
+/* Asks the system for buffers of about so many bytes, each way, instead of UDP_BUFFER_WANTED. */
+void udp_set_buffers(struct udp_socket *socket, unsigned bytes);
+
 int udp_descriptor(const struct udp_socket *socket);
 uint8_t udp_family(const struct udp_socket *socket);
 uint16_t udp_local_port(const struct udp_socket *socket);

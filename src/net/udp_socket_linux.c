@@ -47,9 +47,9 @@ static bool kernel_coalesces_soundly(void)
     return major > 5 || (major == 5 && minor >= 12);
 }
 
-static unsigned set_buffer(int descriptor, int force_option, int option)
+static unsigned set_buffer(int descriptor, int force_option, int option, unsigned bytes)
 {
-    int wanted = (int)(test_buffer_bytes != 0 ? test_buffer_bytes : UDP_BUFFER_WANTED);
+    int wanted = (int)(test_buffer_bytes != 0 ? test_buffer_bytes : bytes);
     if (setsockopt(descriptor, SOL_SOCKET, force_option, &wanted, sizeof(wanted)) != 0)
         setsockopt(descriptor, SOL_SOCKET, option, &wanted, sizeof(wanted));
     int granted = 0;
@@ -70,8 +70,9 @@ static void set_options(struct udp_socket *socket)
 {
     int descriptor = socket->descriptor;
     struct udp_statistics *statistics = &socket->statistics;
-    statistics->send_buffer = set_buffer(descriptor, SO_SNDBUFFORCE, SO_SNDBUF);
-    statistics->receive_buffer = set_buffer(descriptor, SO_RCVBUFFORCE, SO_RCVBUF);
+    statistics->send_buffer = set_buffer(descriptor, SO_SNDBUFFORCE, SO_SNDBUF, UDP_BUFFER_WANTED);
+    statistics->receive_buffer =
+        set_buffer(descriptor, SO_RCVBUFFORCE, SO_RCVBUF, UDP_BUFFER_WANTED);
     switch_on(descriptor, SOL_SOCKET, SO_RXQ_OVFL);
     switch_on(descriptor, SOL_SOCKET, SO_TIMESTAMPNS);
 
@@ -199,6 +200,13 @@ void udp_stop_coalescing(struct udp_socket *socket)
     int zero = 0;
     setsockopt(socket->descriptor, IPPROTO_UDP, UDP_GRO, &zero, sizeof(zero));
     socket->statistics.coalescing = false;
+}
+
+void udp_set_buffers(struct udp_socket *socket, unsigned bytes)
+{
+    struct udp_statistics *statistics = &socket->statistics;
+    statistics->send_buffer = set_buffer(socket->descriptor, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+    statistics->receive_buffer = set_buffer(socket->descriptor, SO_RCVBUFFORCE, SO_RCVBUF, bytes);
 }
 
 int udp_descriptor(const struct udp_socket *socket)

@@ -425,6 +425,12 @@ void opening_resend_last(struct opening *opening)
         opening_owe(opening, &opening->destinations[opening->current]);
 }
 
+void opening_repeat_refusal(struct opening *opening)
+{
+    if (!opening->client && opening->state == OPENING_FAILED && opening->current != NOBODY)
+        opening_owe(opening, &opening->destinations[opening->current]);
+}
+
 void opening_confirm(struct opening *opening)
 {
     if (opening->state != OPENING_FINISHED)

@@ -91,6 +91,8 @@ const struct error *opening_error(const struct opening *opening);
  * stay a while, to answer repeats. */
 void opening_resend_last(struct opening *opening);
 void opening_confirm(struct opening *opening);
+/* A failed server's: what tells the client so goes once more. */
+void opening_repeat_refusal(struct opening *opening);
 
 /* A client with a channel: from now on all that is not acknowledged goes through the stream, too.
  * Whatever is answered first carries on. */
