@@ -2,10 +2,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "tree/jail.h"
 #include "tree/wildcard.h"
 
 void path_list_release(struct path_list *list)
@@ -45,8 +48,13 @@ static bool add(struct path_list *list, size_t limit, const char *base, const ch
 static bool match_in(struct path_list *list, size_t limit, const char *base, const char *component,
                      size_t size, const char *end, struct error *error)
 {
-    DIR *directory = opendir(base[0] == '\0' ? "." : base);
+    int fd = jail_openat(AT_FDCWD, base[0] == '\0' ? "." : base, O_RDONLY | O_DIRECTORY);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
     if (directory == NULL) {
+        int why = errno;
+        if (fd >= 0)
+            close(fd);
+        errno = why;
         list->closed = list->closed || errno == EACCES;
         return true;
     }
@@ -69,7 +77,7 @@ static void drop_missing(struct path_list *list)
     size_t kept = 0;
     for (size_t i = 0; i < list->count; i++) {
         struct stat status;
-        if (lstat(list->paths[i], &status) == 0) {
+        if (jail_fstatat(AT_FDCWD, list->paths[i], &status, AT_SYMLINK_NOFOLLOW) == 0) {
             list->paths[kept++] = list->paths[i];
         } else {
             list->closed = list->closed || errno == EACCES;

@@ -10,6 +10,7 @@
 #include "base/aligned.h"
 #include "base/block.h"
 #include "tree/beneath.h"
+#include "tree/jail.h"
 
 #define THREADS_MAX 16
 
@@ -30,7 +31,7 @@ static bool open_file(struct hash_file *file)
 {
     int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
     struct stat status;
-    file->fd = file->follow ? openat(file->root, file->path, flags)
+    file->fd = file->follow ? jail_openat(file->root, file->path, flags)
                             : beneath_open(file->root, file->path, flags, 0);
     if (file->fd < 0)
         return error_set_errno(&file->error, errno, "cannot be opened");

@@ -9,6 +9,7 @@
 
 #include "base/cursor.h"
 #include "tree/hash_files.h"
+#include "tree/jail.h"
 #include "tree/pack.h"
 #include "tree/scan.h"
 
@@ -193,13 +194,13 @@ static bool walk_root(struct build *build, size_t root)
     const struct manifest_build *asked = build->asked;
     struct stat status;
     struct error error = {0};
-    if (stat(asked->paths[root], &status) != 0) {
+    if (jail_fstatat(AT_FDCWD, asked->paths[root], &status, 0) != 0) {
         error_set_errno(&error, errno, "left out");
     } else if (S_ISREG(status.st_mode)) {
         const char *name = asked->names[root];
         return spool_entry(build, root, name, strlen(name), &status, "", 0);
     } else if (S_ISDIR(status.st_mode)) {
-        int directory = open(asked->paths[root], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int directory = jail_openat(AT_FDCWD, asked->paths[root], O_RDONLY | O_DIRECTORY);
         if (directory >= 0)
             return walk_tree(build, root, directory);
         error_set_errno(&error, errno, "left out");

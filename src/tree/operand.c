@@ -1,6 +1,7 @@
 #include "tree/operand.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "tree/display.h"
 #include "tree/expand.h"
+#include "tree/jail.h"
 #include "tree/wildcard.h"
 
 void operands_release(struct operands *operands)
@@ -113,7 +115,7 @@ static bool add_path(struct operands *operands, const char *path, struct error *
     struct stat status;
     int failure = 0;
     const char *what = "cannot be read";
-    if (path[0] == '\0' || stat(path, &status) != 0) {
+    if (path[0] == '\0' || jail_fstatat(AT_FDCWD, path, &status, 0) != 0) {
         failure = path[0] == '\0' ? ENOENT : errno;
     } else if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode)) {
         what = "is neither a file nor a directory";
@@ -184,7 +186,7 @@ static bool add_source(struct operands *operands, const char *source, bool wildc
     if (path == NULL)
         return false;
     struct stat status;
-    bool as_written = !wildcards || stat(path, &status) == 0;
+    bool as_written = !wildcards || jail_fstatat(AT_FDCWD, path, &status, 0) == 0;
     int why = as_written ? 0 : errno;
     struct path_list list = {0};
     bool valid = true;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tree/display.h"
+#include "tree/jail.h"
 #include "tree/operand.h"
 #include "tree/sink_internal.h"
 
@@ -37,9 +38,9 @@ static bool any_directory(const struct transfer_request *request)
 
 static int open_directory(const char *path)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = jail_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
     if (fd < 0 && errno == EACCES)
-        fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        fd = jail_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY);
     return fd;
 }
 
@@ -48,14 +49,15 @@ static bool make_directories(char *path, bool parents, bool *made)
 {
     for (char *at = path; parents && (at = strchr(at + 1, '/')) != NULL;) {
         *at = '\0';
-        bool there = mkdir(path, 0777) == 0 || errno == EEXIST;
+        bool there = jail_mkdir(path, 0777) == 0 || errno == EEXIST;
         *at = '/';
         if (!there)
             return false;
     }
-    *made = mkdir(path, 0777) == 0;
+    *made = jail_mkdir(path, 0777) == 0;
     struct stat status;
-    return *made || (errno == EEXIST && stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+    return *made || (errno == EEXIST && jail_fstatat(AT_FDCWD, path, &status, 0) == 0 &&
+                     S_ISDIR(status.st_mode));
 }
 
 /* Whether make_directories would do it, for a dry run; errno as it would be. */
@@ -156,7 +158,7 @@ static bool find_root(struct place *place, const struct transfer_request *reques
                            (request->flags & TRANSFER_DESTINATION_IS_DIRECTORY) != 0 ||
                            any_directory(request);
     struct stat status;
-    bool exists = stat(path, &status) == 0;
+    bool exists = jail_fstatat(AT_FDCWD, path, &status, 0) == 0;
     if (!exists && errno != ENOENT)
         return error_set_errno(error, errno, "cannot reach %s",
                                display_name(shown, sizeof shown, path));

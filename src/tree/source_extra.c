@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "tree/attributes.h"
+#include "tree/jail.h"
 #include "tree/source_internal.h"
 
 /* Owner and extended attributes of what is sent, as far as they are asked for. */
@@ -66,14 +68,30 @@ static bool write_extended(struct file_source *source, const char *path, bool fo
     return false;
 }
 
+/* The item as a path for calls that take no directory. *held is -1, or to be closed after use. */
+static bool path_of_item(const struct item *item, char path[PATH_ROOM], int *held)
+{
+    int length;
+    *held = -1;
+    if (item->directory != AT_FDCWD) {
+        length = snprintf(path, PATH_ROOM, "/proc/self/fd/%d/%s", item->directory, item->leaf);
+    } else if (!jail_is_entered()) {
+        length = snprintf(path, PATH_ROOM, "%s", item->leaf);
+    } else {
+        *held = jail_openat(AT_FDCWD, item->leaf, O_PATH);
+        if (*held < 0)
+            return false;
+        length = snprintf(path, PATH_ROOM, "/proc/self/fd/%d", *held);
+    }
+    return length > 0 && length < PATH_ROOM;
+}
+
 static void write_all_extended(struct file_source *source, const struct item *item,
                                struct writer *writer)
 {
     char path[PATH_ROOM], *names = (char *)source->extra_room + ATTRIBUTES_MAX;
-    int length = item->directory == AT_FDCWD ? snprintf(path, sizeof path, "%s", item->leaf)
-                                             : snprintf(path, sizeof path, "/proc/self/fd/%d/%s",
-                                                        item->directory, item->leaf);
-    if (length < 0 || (size_t)length >= sizeof path)
+    int held;
+    if (!path_of_item(item, path, &held))
         return;
     ssize_t size = item->follow ? listxattr(path, names, ATTRIBUTES_MAX)
                                 : llistxattr(path, names, ATTRIBUTES_MAX);
@@ -82,6 +100,8 @@ static void write_all_extended(struct file_source *source, const struct item *it
         if (is_wanted(source, names + at))
             lost = !write_extended(source, path, item->follow, names + at, writer) || lost;
     }
+    if (held >= 0)
+        close(held);
     source->extra_lost += lost;
 }
 

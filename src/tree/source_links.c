@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tree/jail.h"
 #include "tree/sorted_spool.h"
 #include "tree/source_internal.h"
 
@@ -126,8 +127,8 @@ static bool look(struct file_source *source, struct item *item, const uint8_t *r
         return false;
     if (is_tree)
         item->directory = source->answered_root;
-    return fstatat(item->directory, item->leaf, &item->status,
-                   item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    return jail_fstatat(item->directory, item->leaf, &item->status,
+                        item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static void take(struct links *links)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tree/beneath.h"
+#include "tree/jail.h"
 #include "tree/source_internal.h"
 
 #define ROOM_MIN (64u * 1024) /* below this much left of OFFER_LIMIT, wait for answers */
@@ -193,8 +194,8 @@ static bool look_again(struct file_source *source, const struct entry *entry,
         item->directory = source->answered_root;
         item->leaf = entry->path_size == 0 ? "." : entry->path;
     }
-    found = found && fstatat(item->directory, item->leaf, &item->status,
-                             item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    found = found && jail_fstatat(item->directory, item->leaf, &item->status,
+                                  item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
     struct error error = {0};
     if (!found)
         error_set_errno(&error, errno, "vanished before it was sent");

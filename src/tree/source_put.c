@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "tree/jail.h"
 #include "tree/source_internal.h"
 
 #define SMALL_ATTEMPTS 3
@@ -213,7 +214,7 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
     if (known > PACK_FILE_MAX && source->large_count == LARGE_QUEUE)
         return PUT_FULL;
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-    int fd = openat(item->directory, item->leaf, item->follow ? flags : flags | O_NOFOLLOW);
+    int fd = jail_openat(item->directory, item->leaf, item->follow ? flags : flags | O_NOFOLLOW);
     if (fd < 0)
         return failed(source, item, errno, "cannot be opened");
     struct stat status;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "tree/beneath.h"
+#include "tree/jail.h"
 #include "tree/sorted_spool.h"
 #include "tree/source_internal.h"
 
@@ -139,8 +140,7 @@ static int open_holder(struct file_source *source, const struct look *look, char
                        const char **leaf)
 {
     if (!source->operands.names.name_is_directory[look->name]) {
-        *leaf = source->operands.paths[look->name];
-        return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return jail_open_parent(source->operands.paths[look->name], leaf);
     }
     if (!offer_open_root(source, look->name))
         return -1;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tree/jail.h"
 #include "tree/source_internal.h"
 
 #define COUNT_STEP 16 /* entries between looks at the clock */
@@ -16,7 +17,7 @@ void walk_close(struct walk *walk)
 
 int source_open_operand(const struct file_source *source, size_t operand)
 {
-    return open(source->operands.paths[operand], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return jail_openat(AT_FDCWD, source->operands.paths[operand], O_RDONLY | O_DIRECTORY);
 }
 
 bool source_is_excluded(const struct file_source *source, size_t operand)
@@ -55,7 +56,7 @@ static bool take_file(struct file_source *source, struct walk *walk)
                           .directory = AT_FDCWD,
                           .leaf = path,
                           .follow = true};
-    bool found = stat(path, &item->status) == 0;
+    bool found = jail_fstatat(AT_FDCWD, path, &item->status, 0) == 0;
     if (!found)
         report_operand(source, walk, errno, "vanished");
     else if (!S_ISREG(item->status.st_mode))

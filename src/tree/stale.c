@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tree/beneath.h"
+#include "tree/jail.h"
 #include "tree/journal.h"
 #include "tree/scan.h"
 
@@ -109,7 +110,7 @@ bool stale_find(const char *path, bool remove, const volatile int *stop, stale_f
 {
     struct search search = {
         .remove = remove, .found = found, .context = context, .now_s = (int64_t)time(NULL)};
-    int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int root = jail_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY);
     if (root < 0)
         return error_set_errno(error, errno, "cannot open the directory %s", path);
     struct scan *scan = scan_new(root, false);

@@ -10,6 +10,7 @@
 
 #include "tree/beneath.h"
 #include "tree/hash_files.h"
+#include "tree/jail.h"
 #include "tree/scan.h"
 #include "tree/sorted_spool.h"
 
@@ -275,7 +276,7 @@ bool verify_run(const struct verify *asked, struct verify_counts *counts, struct
 {
     *counts = (struct verify_counts){0};
     struct check *check = calloc(1, sizeof *check);
-    int root = open(asked->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int root = jail_openat(AT_FDCWD, asked->directory, O_RDONLY | O_DIRECTORY);
     bool good = root >= 0;
     if (!good)
         error_set_errno(error, errno, "cannot open the directory %s", asked->directory);

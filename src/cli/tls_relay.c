@@ -1,4 +1,4 @@
-#include "net/tls_relay.h"
+#include "cli/tls_relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "net/loop.h"
+#include "net/driver.h"
 
 #define PIECE 16384u
 #define UNSENT_MAX (256u * 1024u)
@@ -93,13 +93,13 @@ static bool read_tcp(struct tls_relay *relay,
 static bool shake_hands(struct tls_relay *relay, uint64_t timeout_ns, const volatile int *stop,
                         struct error *error)
 {
-    uint64_t until_ns = loop_now() + timeout_ns;
+    uint64_t until_ns = driver_now() + timeout_ns;
     while (!handshake_finished(relay->tls)) {
         if (!send_sealed(relay))
             return error_set(error, ERROR_PEER_LOST, "the other end closed the connection");
         if (stop != NULL && *stop != 0)
             return error_set(error, ERROR_INTERRUPTED, "interrupted");
-        if (loop_now() >= until_ns)
+        if (driver_now() >= until_ns)
             return error_set(error, ERROR_PEER_LOST, "the other end fell silent in its handshake");
         struct pollfd waits = {.fd = relay->tcp,
                                .events = (short)(POLLIN | (relay->out.end > 0 ? POLLOUT : 0))};
@@ -190,9 +190,9 @@ static void *run(void *context)
             told = true;
         }
         if (relay->hurry && last_ns == TIME_NEVER)
-            last_ns = loop_now() + LAST_NS;
+            last_ns = driver_now() + LAST_NS;
         bool over = relay->plain_ended && (relay->tcp_ended || !is_unsent(relay));
-        if (over || (relay->tcp_ended && relay->hurry) || loop_now() >= last_ns)
+        if (over || (relay->tcp_ended && relay->hurry) || driver_now() >= last_ns)
             break;
     }
     shutdown(relay->tcp, SHUT_WR);

@@ -2,8 +2,8 @@
  * clear: a thread of its own moves the bytes. For the way to a listening server where UDP is
  * silent.
  */
-#ifndef PETREL_NET_TLS_RELAY_H
-#define PETREL_NET_TLS_RELAY_H
+#ifndef PETREL_CLI_TLS_RELAY_H
+#define PETREL_CLI_TLS_RELAY_H
 
 #include "crypto/handshake.h"
 
