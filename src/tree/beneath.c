@@ -27,7 +27,7 @@ static int open_by_kernel(int directory, const char *path, int flags, mode_t mod
 
 /* One probe a process: a sandbox answers EPERM for every call, which must not be taken for the
  * answer about one file. */
-static bool kernel_has_openat2(void)
+bool beneath_has_openat2(void)
 {
     int known = atomic_load_explicit(&way, memory_order_relaxed);
     if (known == WAY_UNKNOWN) {
@@ -116,7 +116,7 @@ int beneath_open(int directory, const char *path, int flags, mode_t mode)
 {
     if (path[0] == '\0')
         path = ".";
-    if (!kernel_has_openat2())
+    if (!beneath_has_openat2())
         return open_by_walk(directory, path, flags, mode);
     int fd = open_by_kernel(directory, path, flags, mode);
     /* EAGAIN: something was renamed during the walk. ENAMETOOLONG: perhaps only the whole path. */

@@ -26,6 +26,8 @@ int beneath_open_directory(int directory, const char *path, mode_t mode, unsigne
 /* Where the last component of `path` begins (the whole of it without "/"). */
 const char *beneath_leaf(const char *path);
 
+/* Whether the kernel does it, in this process. */
+bool beneath_has_openat2(void);
 /* For tests: walk even where openat2 works. */
 void beneath_force_walk(bool force);
 

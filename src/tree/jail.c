@@ -70,6 +70,7 @@ static bool clean(const char *path, char *out)
 static int open_without_links(int root, const char *path, int flags)
 {
     char *cleaned = malloc(strlen(path) + 1);
+    struct stat status;
     int fd = -1;
     if (cleaned == NULL)
         errno = ENOMEM;
@@ -77,6 +78,13 @@ static int open_without_links(int root, const char *path, int flags)
         errno = EACCES;
     else
         fd = beneath_open(root, cleaned, flags, 0);
+    /* O_PATH opens a link itself, which is not what was asked for. */
+    if (fd >= 0 && (flags & O_NOFOLLOW) == 0 && fstat(fd, &status) == 0 &&
+        S_ISLNK(status.st_mode)) {
+        close(fd);
+        fd = -1;
+        errno = ELOOP;
+    }
     int saved = errno;
     free(cleaned);
     errno = saved;
@@ -87,13 +95,12 @@ static int open_beneath(int root, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    int fd;
-    int races = 0;
+    int fd, races = 0;
+    if (!beneath_has_openat2())
+        return open_without_links(root, path, flags);
     do
         fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
     while (fd < 0 && errno == EAGAIN && ++races < RACES_MAX);
-    if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL))
-        return open_without_links(root, path, flags);
     if (fd < 0 && errno == EXDEV)
         errno = EACCES;
     return fd;

@@ -83,7 +83,7 @@ static bool path_of_item(const struct item *item, char path[PATH_ROOM], int *hel
             return false;
         length = snprintf(path, PATH_ROOM, "/proc/self/fd/%d", *held);
     }
-    return length > 0 && length < PATH_ROOM;
+    return length > 0 && (size_t)length < PATH_ROOM;
 }
 
 static void write_all_extended(struct file_source *source, const struct item *item,
