@@ -25,6 +25,8 @@ const struct command commands[] = {
      OPERANDS_HOST, config_options_table},
     {"key", command_key, "print the public key that petrel serve knows you by; makes it first",
      OPERANDS_NONE, key_options_table},
+    {"serve", command_serve, "listen for those whose keys are authorised: --root NAME=DIR",
+     OPERANDS_NONE, serve_options_table},
     {"manifest", command_manifest,
      "list what trees hold, with hashes: petrel manifest [host:]PATH...", OPERANDS_FILES,
      manifest_options_table},
@@ -69,7 +71,9 @@ int command_help(int argc, char **argv)
     (void)argv;
     printf("petrel copies files over long, lossy or fast networks, verified end to end.\n\n"
            "  petrel FILE... [user@]host:PATH      send\n"
-           "  petrel [user@]host:FILE... PATH      fetch\n\nCommands:\n");
+           "  petrel [user@]host:FILE... PATH      fetch\n"
+           "  petrel://host/NAME/PATH in place of host:PATH: from or to a petrel that listens\n\n"
+           "Commands:\n");
     for (const struct command *command = commands; command->name != NULL; command++) {
         if (command->help != NULL)
             printf("  %-10s %s\n", command->name, command->help);

@@ -33,6 +33,7 @@ const struct option *key_options_table(void);
 const struct option *manifest_options_table(void);
 const struct option *paths_options_table(void);
 const struct option *estimate_options_table(void);
+const struct option *serve_options_table(void);
 const struct option *verify_options_table(void);
 
 int command_help(int argc, char **argv);
@@ -44,6 +45,7 @@ int command_checksum(int argc, char **argv); /* for petrel install's script over
 int command_bench(int argc, char **argv);
 int command_clean(int argc, char **argv);
 int command_manifest(int argc, char **argv);
+int command_serve(int argc, char **argv);
 int command_verify(int argc, char **argv);
 int command_paths(int argc, char **argv);
 int command_estimate(int argc, char **argv);

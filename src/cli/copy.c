@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "cli/channel_watch.h"
 #include "cli/commands.h"
+#include "cli/copy_listening.h"
 #include "cli/copy_manifest.h"
 #include "cli/copy_options.h"
 #include "cli/copy_request.h"
@@ -55,6 +56,7 @@ struct copy {
     struct transfer_progress before; /* what earlier tries brought */
     struct transfer_progress shown;  /* while nothing is under way */
     char told_way[COPY_WORDS_WAY];   /* the last line about the way */
+    char udp_cause[480];             /* petrel://: why it does not go by UDP; "" */
     uint64_t waits_since_ns;         /* for the first answer; 0: not yet */
     bool told_wait;
     bool ports_are_used; /* no port of the range was free over there */
@@ -236,6 +238,12 @@ static struct copy_situation situation_of(const struct copy *copy)
                                    .jumped = copy->channel.jumped};
 }
 
+/* Through ssh as it was asked for, or by TCP to a petrel that listens. */
+static bool is_stream_alone(const struct copy *copy)
+{
+    return copy->options.udp == UDP_NEVER || copy->options.ssh.listening != NULL;
+}
+
 static bool start_remote(struct copy *copy, struct error *error)
 {
     const struct copy_options *options = &copy->options;
@@ -249,18 +257,18 @@ static bool start_remote(struct copy *copy, struct error *error)
                                  .limit_bps = options->limit_bps,
                                  .policy = options->policy,
                                  .path = copy->remembered,
-                                 .ways = options->udp == UDP_ONLY    ? WAY_UDP | WAY_PORTS
-                                         : options->udp == UDP_NEVER ? WAY_SSH
-                                                                     : WAY_UDP | WAY_SSH,
+                                 .ways = options->udp == UDP_ONLY ? WAY_UDP | WAY_PORTS
+                                         : is_stream_alone(copy)  ? WAY_SSH
+                                                                  : WAY_UDP | WAY_SSH,
                                  .protocol = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX}};
     if (!reach_remote(copy, error))
         return false;
-    copy->ports_are_used = options->udp != UDP_NEVER && copy->channel.answer.port == 0;
-    if (options->udp == UDP_NEVER || copy->ports_are_used)
+    copy->ports_are_used = !is_stream_alone(copy) && copy->channel.answer.port == 0;
+    if (is_stream_alone(copy) || copy->ports_are_used)
         copy->channel.addresses.count = 0;
     if (has_way_through_ssh(copy))
         return true;
-    if (options->udp == UDP_NEVER)
+    if (is_stream_alone(copy))
         return error_set(error, ERROR_VERSION,
                          "petrel %s on %s cannot go through ssh; send this one there: petrel "
                          "install %s (or copy with --install)",
@@ -277,7 +285,7 @@ static void on_way(void *context, const struct driver_way *way)
     struct copy *copy = context;
     struct copy_situation situation = situation_of(copy);
     char cause[COPY_WORDS_CAUSE], text[COPY_WORDS_WAY];
-    if (copy->options.udp == UDP_NEVER)
+    if (is_stream_alone(copy))
         return;
     copy_words_way(&situation, way, cause, text);
     /* A further try goes the way of the one before: nobody has to hear that twice. */
@@ -303,53 +311,94 @@ static void tick(void *context, const struct transfer_progress *progress)
     report_tick(copy->report, &sum);
 }
 
-static void run(struct copy *copy, struct try *try)
+/* What is the same whichever way it goes. */
+static struct transfer_run begin_run(struct copy *copy)
 {
     const struct copy_options *options = &copy->options;
-    struct transfer_run run = {
-        .transfer = {.client = true,
-                     .role = options->push ? ROLE_SENDER : ROLE_RECEIVER,
-                     .request = &copy->request,
-                     .open_storage = open_storage,
-                     .open_context = copy,
-                     .on_event = on_event,
-                     .event_context = copy},
-        .driver = {.candidate_count = copy->channel.addresses.count,
-                   .lanes = options->lanes,
-                   .limit_bps = options->limit_bps,
-                   .policy = options->policy.kind,
-                   .fixed_bps = options->policy.fixed_bps,
-                   .remembered = copy->remembered,
-                   .rtt_ns = copy->remembered.rtt_ns,
-                   .open_timeout_ns = OPEN_TIMEOUT_NS,
-                   .stream = has_way_through_ssh(copy) || has_channel_for_ports(copy),
-                   .stream_for_ports = has_channel_for_ports(copy),
-                   .stream_in = copy->channel.from_remote,
-                   .stream_out = copy->channel.to_remote,
-                   .tells_ports = !copy->channel.jumped,
-                   .on_way = on_way,
-                   .way_context = copy,
-                   .stop = copy->stop,
-                   .watch_fd = copy->channel.from_remote,
-                   .on_watch = channel_watch_read,
-                   .watch_context = &copy->watch},
-        .on_tick = tick,
-        .tick_context = copy,
-        .watch = &copy->watch};
-    run.transfer.read_list = read_list;
-    run.transfer.list_context = copy;
-    memcpy(run.driver.secret, copy->start.secret, START_SECRET_SIZE);
-    memcpy(run.driver.session_id, copy->start.session_id, SESSION_ID_SIZE);
-    _Static_assert(sizeof(run.driver.candidates) == sizeof(copy->channel.addresses.list), "");
-    memcpy(run.driver.candidates, copy->channel.addresses.list, sizeof(run.driver.candidates));
-    wipe(copy->start.secret, START_SECRET_SIZE);
+    struct transfer_run run = {.transfer = {.client = true,
+                                            .role = options->push ? ROLE_SENDER : ROLE_RECEIVER,
+                                            .request = &copy->request,
+                                            .open_storage = open_storage,
+                                            .open_context = copy,
+                                            .on_event = on_event,
+                                            .event_context = copy,
+                                            .read_list = read_list,
+                                            .list_context = copy},
+                               .driver = {.lanes = options->lanes,
+                                          .limit_bps = options->limit_bps,
+                                          .policy = options->policy.kind,
+                                          .fixed_bps = options->policy.fixed_bps,
+                                          .remembered = copy->remembered,
+                                          .rtt_ns = copy->remembered.rtt_ns,
+                                          .open_timeout_ns = OPEN_TIMEOUT_NS,
+                                          .stop = copy->stop,
+                                          .watch_fd = -1},
+                               .on_tick = tick,
+                               .tick_context = copy};
     run.flip = test_hook_flip(&run.flip_after);
+    return run;
+}
+
+/* Over the channel that was started, and by UDP beside it. */
+static void run(struct copy *copy, struct try *try)
+{
+    struct transfer_run run = begin_run(copy);
+    struct driver_config *driver = &run.driver;
+    driver->candidate_count = copy->channel.addresses.count;
+    driver->stream = has_way_through_ssh(copy) || has_channel_for_ports(copy);
+    driver->stream_for_ports = has_channel_for_ports(copy);
+    driver->stream_in = copy->channel.from_remote;
+    driver->stream_out = copy->channel.to_remote;
+    driver->tells_ports = !copy->channel.jumped && copy->channel.relay == NULL;
+    driver->on_way = on_way;
+    driver->way_context = copy;
+    driver->watch_fd = copy->channel.from_remote;
+    driver->on_watch = channel_watch_read;
+    driver->watch_context = &copy->watch;
+    run.watch = &copy->watch;
+    memcpy(driver->secret, copy->start.secret, START_SECRET_SIZE);
+    memcpy(driver->session_id, copy->start.session_id, SESSION_ID_SIZE);
+    _Static_assert(sizeof(driver->candidates) == sizeof(copy->channel.addresses.list), "");
+    memcpy(driver->candidates, copy->channel.addresses.list, sizeof(driver->candidates));
+    wipe(copy->start.secret, START_SECRET_SIZE);
     bool good = transfer_run(&run, &try->progress, try->hint, sizeof(try->hint), &try->error);
     struct copy_situation situation = situation_of(copy);
     try->udp_failed = !good && run.udp_end.is_cause;
     if (try->udp_failed)
         copy_words_open_ports(&situation, &run.udp_end, &try->error);
-    wipe(run.driver.secret, START_SECRET_SIZE);
+    wipe(driver->secret, START_SECRET_SIZE);
+}
+
+/* By UDP to a petrel that listens. False when nothing answers, and TCP is to be tried. */
+static bool run_listening(struct copy *copy, struct try *try)
+{
+    const struct copy_options *options = &copy->options;
+    struct transfer_run run = begin_run(copy);
+    bool alone = options->udp == UDP_ONLY, silent = false;
+    if (options->udp == UDP_NEVER)
+        return false;
+    copy_listening_run(&run, &options->ssh, alone, &try->progress, try->hint, sizeof(try->hint),
+                       &silent, &try->error);
+    if (!silent || alone)
+        return true;
+    snprintf(copy->udp_cause, sizeof(copy->udp_cause), "%s", try->error.text);
+    error_clear(&try->error);
+    return false;
+}
+
+/* The same for TCP, which is like a channel of ssh's from here on. */
+static bool start_listening(struct copy *copy, struct error *error)
+{
+    char text[COPY_WORDS_WAY];
+    if (!start_remote(copy, error)) {
+        copy_words_neither(copy->udp_cause, error);
+        return false;
+    }
+    copy_words_tcp(copy->options.host, copy->udp_cause, text);
+    if (copy->options.udp != UDP_NEVER && strcmp(text, copy->told_way) != 0)
+        report_way(copy->report, "tcp", copy->udp_cause, text);
+    memcpy(copy->told_way, text, sizeof(text));
+    return true;
 }
 
 /* What a copy under another policy or at a fixed rate found says little about the path. */
@@ -376,7 +425,16 @@ static void try_once(struct copy *copy, struct try *try)
 {
     *try = (struct try){.ssh_status = -1};
     copy->watch = (struct channel_watch){0};
-    bool started = prepare(copy, &try->error) && start_remote(copy, &try->error);
+    bool listening = copy->options.ssh.listening != NULL;
+    bool started = prepare(copy, &try->error);
+    if (listening && !copy->options.no_memory)
+        path_memory_read(copy->options.host, copy->options.push, &copy->remembered);
+    if (started && listening && run_listening(copy, try)) {
+        keep_memory(copy, &try->progress);
+        return;
+    }
+    started = started &&
+              (listening ? start_listening(copy, &try->error) : start_remote(copy, &try->error));
     if (started && copy->retry.heard_ns != 0) {
         char time[24];
         format_time(time, sizeof(time), driver_now() - copy->retry.heard_ns);

@@ -297,7 +297,8 @@ static bool check_sides(struct copy_options *options, struct error *error)
                          "some sources are local and some remote; copy them in "
                          "two runs");
     for (size_t i = 1; !options->push && i < options->source_count; i++) {
-        if (!same_text(options->sources[i].host, first->host) ||
+        if (options->sources[i].listens != first->listens ||
+            !same_text(options->sources[i].host, first->host) ||
             !same_text(options->sources[i].port, first->port))
             return error_set(error, ERROR_USAGE,
                              "the sources are on different hosts (%s, %s); copy them in two runs",
@@ -305,6 +306,8 @@ static bool check_sides(struct copy_options *options, struct error *error)
     }
     const struct operand *far = options->push ? &options->destination : first;
     options->host = far->host;
+    if (far->listens)
+        return ssh_option_listening(&options->ssh, far->host, far->port, error);
     if (far->port != NULL)
         options->ssh.port = far->port;
     return true;

@@ -58,6 +58,22 @@ void copy_words_way(const struct copy_situation *situation, const struct driver_
                  advice);
 }
 
+void copy_words_tcp(const char *host, const char *cause, char text[COPY_WORDS_WAY])
+{
+    snprintf(text, COPY_WORDS_WAY,
+             "%s: continuing by TCP, not accelerated; to change that, open that UDP port on %s",
+             cause, host);
+}
+
+void copy_words_neither(const char *cause, struct error *error)
+{
+    struct error plain = *error;
+    if (plain.kind != ERROR_UNREACHABLE || cause[0] == '\0')
+        return;
+    error_clear(error);
+    error_set(error, plain.kind, "%.220s, and %.220s", cause, plain.text);
+}
+
 void copy_words_no_address(const struct copy_situation *situation, struct error *error)
 {
     error_set(error, ERROR_UNREACHABLE,

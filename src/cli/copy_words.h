@@ -21,6 +21,11 @@ struct copy_situation {
 void copy_words_way(const struct copy_situation *situation, const struct driver_way *way,
                     char cause[COPY_WORDS_CAUSE], char text[COPY_WORDS_WAY]);
 
+/* To a listening petrel: one line about going by TCP, and the error when that fails, too. `cause`
+ * is UDP's. */
+void copy_words_tcp(const char *host, const char *cause, char text[COPY_WORDS_WAY]);
+void copy_words_neither(const char *cause, struct error *error);
+
 /* No UDP is possible where a jump host alone reaches the other end. */
 void copy_words_no_address(const struct copy_situation *situation, struct error *error);
 

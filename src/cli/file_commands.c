@@ -145,15 +145,19 @@ static bool take_path(struct command_line *command, const char *word, struct err
     if (!operand_parse(&operand, word, error))
         return false;
     bool first = command->job.path_count == 0;
-    bool same = operand.remote ? command->host != NULL && strcmp(operand.host, command->host) == 0
-                               : command->host == NULL;
+    bool same = operand.remote
+                    ? command->host != NULL && strcmp(operand.host, command->host) == 0 &&
+                          operand.listens == (command->options.ssh.listening != NULL)
+                    : command->host == NULL;
     bool good = first || same ||
                 error_set(error, ERROR_USAGE,
                           "the paths are on different machines; name those of "
                           "one at a time");
     if (good && first && operand.remote) {
         command->host = strdup(operand.host);
-        if (operand.port != NULL)
+        if (operand.listens)
+            good = ssh_option_listening(&command->options.ssh, command->host, operand.port, error);
+        else if (operand.port != NULL)
             good = ssh_option_port(&command->options.ssh, operand.port, error);
     }
     good = good && (file_job_add_path(&command->job, operand.path) ||

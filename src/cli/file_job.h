@@ -50,8 +50,10 @@ int file_job_run(const struct file_job *job, FILE *manifest, bool far,
 /* Has it done on a host. */
 int file_job_send(const struct file_job *job, FILE *manifest, const struct ssh_options *ssh,
                   const char *host, const struct file_job_output *output);
-/* Is the host: reads the job from stdin, answers on stdout. */
-int file_job_serve(void);
+/* Is the host: reads the job from stdin, answers on stdout. `admits` (NULL: all are welcome) may
+ * refuse it. */
+int file_job_serve(bool (*admits)(void *context, const struct file_job *job, struct error *error),
+                   void *context);
 
 /* A copy of all that `from` has left to give, in a file without a name, from its beginning: a
  * manifest is read twice. NULL and an error. */

@@ -57,7 +57,8 @@ static bool take_job(struct file_job *job, struct error *error)
     return good;
 }
 
-int file_job_serve(void)
+int file_job_serve(bool (*admits)(void *context, const struct file_job *job, struct error *error),
+                   void *context)
 {
     struct file_job job;
     struct error error = {0};
@@ -65,7 +66,9 @@ int file_job_serve(void)
         .out = far_out, .remark = far_remark, .stop = interrupt_watch()};
     bool taken = take_job(&job, &error);
     FILE *manifest = NULL;
-    if (taken && job.kind == FILE_JOB_VERIFY)
+    if (taken && admits != NULL)
+        admits(context, &job, &error);
+    if (error.kind == ERROR_NONE && job.kind == FILE_JOB_VERIFY)
         manifest = file_job_keep(stdin, &error);
     int code = exit_code_of(error.kind);
     if (error.kind == ERROR_NONE)
@@ -156,8 +159,7 @@ int file_job_send(const struct file_job *job, FILE *manifest, const struct ssh_o
                          channel.answer.version, host, host);
     good = good && send_job(job, manifest, channel.to_remote, &error);
     if (good) {
-        close(channel.to_remote);
-        channel.to_remote = -1;
+        ssh_end_output(&channel);
         good = relay(&channel, host, output, &code, &error);
     }
     ssh_close(&channel, END_NS);

@@ -8,12 +8,13 @@
 #include "cli/port_range.h"
 
 #define SCHEME "scp://"
+#define LISTENS "petrel://"
 
 bool operand_parse_host(struct operand *host, const char *word, struct error *error)
 {
     const char *colon = strchr(word, ':');
     char *with_colon = NULL;
-    bool url = strncmp(word, "scp://", 6) == 0;
+    bool url = strstr(word, "://") != NULL;
     bool bare = colon == NULL || (word[strlen(word) - 1] == ']');
     if (!url && bare && asprintf(&with_colon, "%s:", word) < 0)
         return error_set(error, ERROR_MEMORY, "no memory for the host");
@@ -22,6 +23,10 @@ bool operand_parse_host(struct operand *host, const char *word, struct error *er
         return error_set(error, ERROR_MEMORY, "no memory for the host");
     bool good = operand_parse(host, with_colon != NULL ? with_colon : word, error);
     free(with_colon);
+    if (good && host->listens)
+        return error_set(error, ERROR_USAGE,
+                         "%s is a petrel that listens; this goes through ssh: write [user@]host",
+                         word);
     if (good && (!host->remote || host->path[0] != '\0'))
         return error_set(error, ERROR_USAGE, "%s is no [user@]host", word);
     return good;
@@ -89,11 +94,18 @@ static bool check_host(const struct operand *operand, const char *word, struct e
     return true;
 }
 
+static bool wrong_url(const struct operand *operand, const char *word, struct error *error)
+{
+    return error_set(error, ERROR_USAGE, "%s: expected %s", word,
+                     operand->listens ? "petrel://host[:port]/name/path"
+                                      : "scp://[user@]host[:port]/path");
+}
+
 static bool parse_url(struct operand *operand, const char *word, struct error *error)
 {
-    const char *rest = take_host(operand, word + strlen(SCHEME), ":/");
+    const char *rest = take_host(operand, strstr(word, "://") + 3, ":/");
     if (rest == NULL)
-        return error_set(error, ERROR_USAGE, "%s: expected scp://[user@]host[:port]/path", word);
+        return wrong_url(operand, word, error);
     if (*rest == ':') {
         uint16_t first, last;
         size_t digits = strspn(rest + 1, "0123456789");
@@ -103,10 +115,15 @@ static bool parse_url(struct operand *operand, const char *word, struct error *e
         rest += 1 + digits;
     }
     if (*rest != '\0' && *rest != '/')
-        return error_set(error, ERROR_USAGE, "%s: expected scp://[user@]host[:port]/path", word);
+        return wrong_url(operand, word, error);
     if (*rest == '/')
         rest++;
     operand->path = copy_of(rest, strlen(rest));
+    if (operand->listens && strchr(operand->host, '@') != NULL)
+        return error_set(error, ERROR_USAGE,
+                         "%s: a listening petrel has no users, it knows you by your key; write "
+                         "petrel://host[:port]/name/path",
+                         word);
     return check_host(operand, word, error);
 }
 
@@ -167,7 +184,8 @@ bool operand_parse(struct operand *operand, const char *word, struct error *erro
     if (!check_form(word, error))
         return false;
     bool good = true;
-    if (strncmp(word, SCHEME, strlen(SCHEME)) == 0) {
+    operand->listens = strncmp(word, LISTENS, strlen(LISTENS)) == 0;
+    if (operand->listens || strncmp(word, SCHEME, strlen(SCHEME)) == 0) {
         operand->remote = true;
         good = parse_url(operand, word, error);
     } else if (is_remote(word)) {

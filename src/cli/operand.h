@@ -1,5 +1,5 @@
-/* A source or destination as the user writes it: local path, [user@]host:path, or
- * scp://[user@]host[:port]/path. */
+/* A source or destination as the user writes it: local path, [user@]host:path,
+ * scp://[user@]host[:port]/path, or petrel://host[:port]/name/path at a listening petrel. */
 #ifndef PETREL_CLI_OPERAND_H
 #define PETREL_CLI_OPERAND_H
 
@@ -9,9 +9,10 @@
 
 struct operand {
     bool remote;
-    char *host; /* as given to ssh: [user@]host, without IPv6 brackets */
-    char *port; /* scp:// only, else NULL */
-    char *path; /* "" for the remote home */
+    bool listens; /* petrel://: a petrel that listens, and not ssh, is there */
+    char *host;   /* as given to ssh: [user@]host, without IPv6 brackets */
+    char *port;   /* scp:// and petrel:// only, else NULL */
+    char *path;   /* "" for the remote home; petrel://: "name/path" */
 };
 
 /* A word is remote when a colon comes before any slash (scp's rule); "./a:b" is local. A host that

@@ -14,9 +14,9 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/far_addresses.h"
-#include "cli/file_job.h"
 #include "cli/interrupt.h"
 #include "cli/measure_far.h"
+#include "cli/remote.h"
 #include "cli/run_transfer.h"
 #include "cli/squeezed_storage.h"
 #include "cli/test_hook.h"
@@ -34,6 +34,7 @@
 struct remote {
     struct bootstrap_start start;
     struct channel_watch watch;
+    struct remote_guest *guest; /* NULL: through ssh */
 };
 
 /* The client has sent it before we were started: what ate it on its way brings no other. */
@@ -85,14 +86,13 @@ static void server_address(char *address, size_t capacity)
         snprintf(address, capacity, "%s", server);
 }
 
-static bool open_storage(void *context, const struct transfer_request *request,
+bool remote_open_storage(bool sends, const struct transfer_request *request,
                          struct storage *storage, struct error *error)
 {
-    const struct remote *remote = context;
     *storage = (struct storage){0};
-    if (test_hook_storage(remote->start.remote_sends, request, storage))
+    if (test_hook_storage(sends, request, storage))
         return true;
-    if (remote->start.remote_sends) {
+    if (sends) {
         struct file_source *source = file_source_new_pull(request, error);
         if (source == NULL)
             return false;
@@ -106,6 +106,16 @@ static bool open_storage(void *context, const struct transfer_request *request,
     storage->sink_ops = &file_sink_ops;
     squeezed_storage(request, storage);
     return storage->sink != NULL || error_set(error, ERROR_MEMORY, "no memory for the sink");
+}
+
+static bool open_storage(void *context, const struct transfer_request *request,
+                         struct storage *storage, struct error *error)
+{
+    const struct remote *remote = context;
+    const struct remote_guest *guest = remote->guest;
+    bool sends = remote->start.remote_sends;
+    return guest != NULL ? guest->open_storage(guest->context, sends, request, storage, error)
+                         : remote_open_storage(sends, request, storage, error);
 }
 
 /* Without a listener: measurements, which open their own, or the way through ssh alone. */
@@ -158,6 +168,11 @@ static int serve(struct remote *remote, struct udp_listener *listener)
     run.flip = test_hook_flip(&run.flip_after);
     bool good = transfer_run(&run, &progress, NULL, 0, &error);
     wipe(run.driver.secret, START_SECRET_SIZE);
+    if (remote->guest != NULL) {
+        remote->guest->files = progress.files_done;
+        remote->guest->bytes = progress.verified_bytes;
+        remote->guest->error = error;
+    }
     if (!good)
         return exit_code_of(error.kind);
     return progress.files_failed > 0 ? EXIT_PARTIAL : EXIT_OK;
@@ -184,47 +199,86 @@ static struct udp_listener *listen_in_range(const struct bootstrap_start *start,
     }
 }
 
-int command_remote(int argc, char **argv)
+/* A guest comes by this stream alone, for a copy or a job on files. */
+static bool confine(struct remote *remote, struct error *error)
 {
-    (void)argc;
-    (void)argv;
-    struct remote remote = {.watch = {0}};
-    struct error error = {0};
-    char line[BOOTSTRAP_LINE_MAX];
-    test_hook_measure();
-    if (!read_line(line, sizeof(line)))
-        error_set(&error, ERROR_PROTOCOL,
-                  "no start line came on stdin; what is run before petrel there may have read it");
-    else
-        bootstrap_read_start(&remote.start, line, &error);
-    wipe(line, sizeof(line));
+    const struct remote_guest *guest = remote->guest;
+    struct bootstrap_start *start = &remote->start;
+    if (guest == NULL)
+        return true;
+    if (start->job == JOB_MEASURE)
+        return error_set(error, ERROR_PERMISSION, "a listening petrel serves no measurements");
+    if (start->job == JOB_COPY && (start->ways & WAY_SSH) == 0)
+        return error_set(error, ERROR_PROTOCOL, "the stream was to be used, and is not wanted");
+    start->ways = WAY_SSH;
+    if (guest->limit_bps != 0 && (start->limit_bps == 0 || start->limit_bps > guest->limit_bps))
+        start->limit_bps = guest->limit_bps;
+    return true;
+}
+
+static bool read_start(struct remote *remote, struct error *error)
+{
     const struct version_range own = {PROTOCOL_VERSION_MIN, PROTOCOL_VERSION_MAX};
-    if (error.kind == ERROR_NONE && !version_ranges_meet(own, remote.start.protocol))
-        error_set(
-            &error, ERROR_VERSION,
+    char line[BOOTSTRAP_LINE_MAX];
+    bool good = read_line(line, sizeof(line)) ||
+                error_set(error, ERROR_PROTOCOL,
+                          "no start line came on stdin; what is run before petrel there may have "
+                          "read it");
+    good = good && bootstrap_read_start(&remote->start, line, error);
+    wipe(line, sizeof(line));
+    if (good && !version_ranges_meet(own, remote->start.protocol))
+        return error_set(
+            error, ERROR_VERSION,
             "petrel %s there speaks protocol %u to %u, this petrel %u to %u; bring both to one "
             "version",
-            PETREL_VERSION, own.lowest, own.highest, remote.start.protocol.lowest,
-            remote.start.protocol.highest);
-    if (error.kind != ERROR_NONE)
+            PETREL_VERSION, own.lowest, own.highest, remote->start.protocol.lowest,
+            remote->start.protocol.highest);
+    return good && confine(remote, error);
+}
+
+static int serve_by_udp(struct remote *remote)
+{
+    struct error error = {0};
+    struct udp_listener *listener = NULL;
+    if (remote->start.ways != WAY_SSH) {
+        listener = listen_in_range(&remote->start, &error);
+        if (listener == NULL && (remote->start.ways & WAY_SSH) == 0) {
+            error.kind = ERROR_UNREACHABLE; /* whatever the cause: no UDP */
+            return refuse(&error);
+        }
+        if (listener == NULL)
+            remote->start.ways = WAY_SSH;
+    }
+    int code = answer(&remote->start, listener) ? serve(remote, listener) : EXIT_PROTOCOL;
+    udp_listener_free(listener);
+    return code;
+}
+
+int remote_run(struct remote_guest *guest)
+{
+    struct remote remote = {.guest = guest};
+    struct error error = {0};
+    if (!read_start(&remote, &error)) {
+        if (guest != NULL)
+            guest->error = error;
         return refuse(&error);
+    }
     if (remote.start.job == JOB_MEASURE) {
         const struct address client = client_address();
         return answer(&remote.start, NULL) ? measure_serve(&client) : EXIT_PROTOCOL;
     }
     if (remote.start.job == JOB_FILES)
-        return answer(&remote.start, NULL) ? file_job_serve() : EXIT_PROTOCOL;
-    struct udp_listener *listener = NULL;
-    if (remote.start.ways != WAY_SSH) {
-        listener = listen_in_range(&remote.start, &error);
-        if (listener == NULL && (remote.start.ways & WAY_SSH) == 0) {
-            error.kind = ERROR_UNREACHABLE; /* whatever the cause: no UDP */
-            return refuse(&error);
-        }
-        if (listener == NULL)
-            remote.start.ways = WAY_SSH;
-    }
-    int code = answer(&remote.start, listener) ? serve(&remote, listener) : EXIT_PROTOCOL;
-    udp_listener_free(listener);
-    return code;
+        return answer(&remote.start, NULL)
+                   ? file_job_serve(guest != NULL ? guest->admits_job : NULL,
+                                    guest != NULL ? guest->context : NULL)
+                   : EXIT_PROTOCOL;
+    return serve_by_udp(&remote);
+}
+
+int command_remote(int argc, char **argv)
+{
+    (void)argc;
+    (void)argv;
+    test_hook_measure();
+    return remote_run(NULL);
 }

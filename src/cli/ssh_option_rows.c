@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "keys/known_hosts.h"
 
 static bool pass(struct ssh_options *options, const char *name, const char *value,
                  struct error *error)
@@ -49,6 +50,17 @@ bool ssh_option_port(void *target, const char *value, struct error *error)
                          "has arrived is kept without an option",
                          value);
     options->port = value;
+    return true;
+}
+
+bool ssh_option_listening(struct ssh_options *options, const char *host, const char *port,
+                          struct error *error)
+{
+    uint64_t number = PETREL_PORT;
+    if (port != NULL && (!parse_unsigned(port, UINT16_MAX, &number, NULL) || number == 0))
+        return error_set(error, ERROR_USAGE, "a port is a number from 1 to 65535, not %s", port);
+    options->listening = host;
+    options->listening_port = (uint16_t)number;
     return true;
 }
 

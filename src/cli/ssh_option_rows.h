@@ -19,6 +19,18 @@
         {'6', NULL, OPTION_FLAG, SSH_FIELD(ipv6), NULL, "IPv6 only", NULL},                        \
         {'B', NULL, OPTION_FLAG, SSH_FIELD(batch), NULL, "never ask (ssh's BatchMode)", NULL},     \
         {'S', NULL, OPTION_TEXT, SSH_FIELD(program), "PROGRAM", "program to use for ssh", NULL},   \
+        {0,           "identity",                                                                  \
+         OPTION_TEXT, SSH_FIELD(identity),                                                         \
+         "FILE",      "petrel:// knows us by the key in FILE (see petrel key)",                    \
+         NULL},                                                                                    \
+        {0,           "known-hosts",                                                               \
+         OPTION_TEXT, SSH_FIELD(known_hosts),                                                      \
+         "FILE",      "the keys of listening petrels that were met before",                        \
+         NULL},                                                                                    \
+        {0,           "accept-new",                                                                \
+         OPTION_FLAG, SSH_FIELD(accept_new),                                                       \
+         NULL,        "trust a listening petrel that was not met before",                          \
+         NULL},                                                                                    \
         {0,           "no-reuse",                                                                  \
          OPTION_FLAG, SSH_FIELD(no_reuse),                                                         \
          NULL,        "leave no ssh connection open for the next minute",                          \
@@ -40,6 +52,10 @@ bool ssh_option_identity(void *target, const char *value, struct error *error);
 bool ssh_option_config(void *target, const char *value, struct error *error);
 bool ssh_option_jump(void *target, const char *value, struct error *error);
 bool ssh_option_any(void *target, const char *value, struct error *error);
+
+/* The far end is a petrel that listens on `host` (borrowed). `port` NULL: the usual one. */
+bool ssh_option_listening(struct ssh_options *options, const char *host, const char *port,
+                          struct error *error);
 
 /* After parsing: checks what options say together and passes the flags on. */
 bool ssh_options_finish(struct ssh_options *options, struct error *error);

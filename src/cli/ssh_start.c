@@ -4,13 +4,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/units.h"
+#include "cli/direct.h"
 #include "cli/ssh_answer.h"
 #include "cli/ssh_errors.h"
+#include "cli/tls_relay.h"
 #include "cli/write_all.h"
 #include "transport/limits.h"
 
@@ -45,9 +48,20 @@ static void close_end(int *fd)
     *fd = -1;
 }
 
+void ssh_end_output(struct ssh_channel *channel)
+{
+    if (channel->relay != NULL) /* it is one socket, and is to be read on */
+        shutdown(channel->to_remote, SHUT_WR);
+    close_end(&channel->to_remote);
+}
+
 int ssh_close(struct ssh_channel *channel, uint64_t wait_ns)
 {
     close_end(&channel->to_remote);
+    if (channel->relay != NULL)
+        close_end(&channel->from_remote);
+    tls_relay_end(channel->relay);
+    channel->relay = NULL;
     int status = -1;
     const struct timespec nap = {.tv_nsec = NAP_NS};
     uint64_t waited_ns = 0;
@@ -146,6 +160,8 @@ bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, c
                struct bootstrap_start *start, struct error *error)
 {
     struct ssh_plan plan;
+    if (options->listening != NULL)
+        return direct_start(channel, options, start, error);
     ssh_facts(&plan.facts, options, host);
     ssh_reuse_plan(&plan.reuse, options, &plan.facts, true);
     struct error cause = {0};

@@ -23,13 +23,19 @@ struct ssh_options {
     const char *config;        /* --config: petrel's own settings; NULL: from the usual files */
     bool no_reuse;             /* --no-reuse: keep no master connection, use none of ours */
     uint8_t family;            /* 4 or 6: UDP over that only; 0: both */
-    const volatile int *stop;  /* counts the signals that ask us to stop; NULL for none */
+    /* petrel://: a petrel listens there, and ssh is not needed. NULL: through ssh. Borrowed. */
+    const char *listening;
+    uint16_t listening_port;
+    const char *identity, *known_hosts; /* NULL: the user's own (petrel key) */
+    bool accept_new;                    /* a listening petrel that was not met before is trusted */
+    const volatile int *stop;           /* counts the signals that ask us to stop; NULL for none */
     /* About ten times a second while the answer is waited for; NULL for none. */
     void (*on_wait)(void *context);
     void *wait_context;
 };
 
 struct ssh_errors;
+struct tls_relay;
 
 /* Why nothing answered there, as far as that can be told: it decides what to do next. */
 enum ssh_fault {
@@ -49,6 +55,7 @@ struct ssh_channel {
     bool reused;                    /* by a connection kept from before: no login */
     bool jumped;                    /* through a jump host or proxy command */
     struct far_addresses addresses; /* candidates for UDP, best first */
+    struct tls_relay *relay;        /* petrel://, in place of ssh; else NULL */
     struct ssh_errors *errors;      /* what comes on stderr; NULL once closed */
     char last_words[160];           /* after ssh_close: stderr's last line, "" if there was none */
 };
@@ -57,9 +64,11 @@ struct ssh_channel {
  * half a minute once the login is over. Draws the start's secret and session id, anew for each
  * connection that is tried. ERROR_SSH when ssh failed, ERROR_NO_REMOTE when petrel is not there,
  * ERROR_VERSION, ERROR_INTERRUPTED, or what the far end said. SIGPIPE has to be ignored
- * (interrupt_watch). */
+ * (interrupt_watch). To a listening petrel it goes by TCP, see cli/direct.h. */
 bool ssh_start(struct ssh_channel *channel, const struct ssh_options *options, const char *host,
                struct bootstrap_start *start, struct error *error);
+/* Says that nothing more will be written. */
+void ssh_end_output(struct ssh_channel *channel);
 /* Closes the channel and waits for ssh, at most `wait_ns`, then ends it. Returns ssh's exit status,
  * -1 if there is none to tell: it had to be ended, or never ran. */
 int ssh_close(struct ssh_channel *channel, uint64_t wait_ns);

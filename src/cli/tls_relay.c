@@ -28,7 +28,8 @@ struct tls_relay {
     struct handshake *tls;
     int tcp, plain;
     struct buffer out, in; /* sealed, on its way to TCP; opened, on its way to the caller */
-    bool tcp_ended, plain_ended;
+    bool tcp_in_over, tcp_out_over;     /* nothing more comes; nobody takes anything */
+    bool plain_in_over, plain_out_over; /* the same of the caller's side */
     atomic_bool refused, hurry;
     pthread_t thread;
     bool started;
@@ -118,16 +119,18 @@ static bool shake_hands(struct tls_relay *relay, uint64_t timeout_ns, const vola
 static void open_bytes(struct tls_relay *relay)
 {
     bool ended = false;
-    while (relay->in.end == 0 && !ended) {
+    while (relay->in.end == 0) {
         relay->in.end = handshake_read(relay->tls, relay->in.bytes, PIECE, &ended);
         if (relay->in.end == 0)
-            break;
-        if (!flush(relay->plain, &relay->in))
-            relay->plain_ended = true;
+            break; /* nothing whole yet, or nothing any more */
+        if (relay->plain_out_over || !flush(relay->plain, &relay->in)) {
+            relay->plain_out_over = true;
+            relay->in.at = relay->in.end = 0;
+        }
     }
     if (handshake_was_refused(relay->tls))
         relay->refused = true;
-    relay->tcp_ended = relay->tcp_ended || ended;
+    relay->tcp_in_over = relay->tcp_in_over || ended;
 }
 
 static void take_plain(struct tls_relay *relay)
@@ -138,7 +141,7 @@ static void take_plain(struct tls_relay *relay)
         return;
     if (got > 0 && handshake_write(relay->tls, bytes, (size_t)got, NULL))
         return;
-    relay->plain_ended = true;
+    relay->plain_in_over = true;
     handshake_close(relay->tls);
 }
 
@@ -149,53 +152,62 @@ static short wanted(bool readable, bool writable)
 
 static bool is_unsent(const struct tls_relay *relay)
 {
-    return relay->out.end > 0 || handshake_unsent(relay->tls) > 0;
+    return !relay->tcp_out_over && (relay->out.end > 0 || handshake_unsent(relay->tls) > 0);
+}
+
+static void give_up_tcp(struct tls_relay *relay)
+{
+    relay->tcp_in_over = relay->tcp_out_over = true;
+    relay->out.at = relay->out.end = 0;
 }
 
 /* One look at both sides. */
 static void turn(struct tls_relay *relay)
 {
-    bool can_take = !relay->plain_ended && handshake_unsent(relay->tls) < UNSENT_MAX;
-    bool can_open = !relay->tcp_ended && relay->in.end == 0;
-    bool watches_tcp = can_open || relay->out.end > 0;
-    bool watches_plain = !relay->plain_ended && (can_take || relay->in.end > 0);
+    bool takes =
+        !relay->plain_in_over && !relay->tcp_out_over && handshake_unsent(relay->tls) < UNSENT_MAX;
+    bool opens = !relay->tcp_in_over && relay->in.end == 0;
+    bool sends = relay->out.end > 0, gives = relay->in.end > 0;
     struct pollfd waits[2] = {
-        {.fd = watches_tcp ? relay->tcp : -1, .events = wanted(can_open, relay->out.end > 0)},
-        {.fd = watches_plain ? relay->plain : -1, .events = wanted(can_take, relay->in.end > 0)},
+        {.fd = opens || sends ? relay->tcp : -1, .events = wanted(opens, sends)},
+        {.fd = takes || gives ? relay->plain : -1, .events = wanted(takes, gives)},
     };
+    const short readable = POLLIN | POLLHUP | POLLERR;
     poll(waits, 2, LOOK_MS);
-    if (can_take && (waits[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+    if (takes && (waits[1].revents & readable) != 0)
         take_plain(relay);
-    if (relay->in.end > 0 && !flush(relay->plain, &relay->in))
-        relay->plain_ended = true;
-    if (can_open && (waits[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0 &&
-        !read_tcp(relay, handshake_feed, NULL))
-        relay->tcp_ended = true;
-    open_bytes(relay);
-    if (!send_sealed(relay)) {
-        relay->tcp_ended = true;
-        relay->out.end = relay->out.at = 0;
+    if (gives && !flush(relay->plain, &relay->in)) {
+        relay->plain_out_over = true;
+        relay->in.at = relay->in.end = 0;
     }
+    if (opens && (waits[0].revents & readable) != 0 && !read_tcp(relay, handshake_feed, NULL))
+        relay->tcp_in_over = true;
+    open_bytes(relay);
+    if (!relay->tcp_out_over && !send_sealed(relay))
+        give_up_tcp(relay);
+}
+
+static bool is_over(const struct tls_relay *relay)
+{
+    bool said = (relay->plain_in_over || relay->tcp_out_over) && !is_unsent(relay);
+    return said && (relay->plain_out_over || relay->hurry);
 }
 
 static void *run(void *context)
 {
     struct tls_relay *relay = context;
     uint64_t last_ns = TIME_NEVER;
-    bool told = false;
-    for (;;) {
+    while (!is_over(relay) && driver_now() < last_ns) {
         turn(relay);
-        if (relay->tcp_ended && relay->in.end == 0 && !told) {
+        if (relay->tcp_in_over && relay->in.end == 0 && !relay->plain_out_over) {
             shutdown(relay->plain, SHUT_WR); /* the caller reads the end, too */
-            told = true;
+            relay->plain_out_over = true;
         }
         if (relay->hurry && last_ns == TIME_NEVER)
             last_ns = driver_now() + LAST_NS;
-        bool over = relay->plain_ended && (relay->tcp_ended || !is_unsent(relay));
-        if (over || (relay->tcp_ended && relay->hurry) || driver_now() >= last_ns)
-            break;
     }
     shutdown(relay->tcp, SHUT_WR);
+    shutdown(relay->plain, SHUT_RDWR);
     return NULL;
 }
 
@@ -241,7 +253,10 @@ struct tls_relay *tls_relay_start(int tcp, bool client, const struct handshake_i
     relay->tcp = tcp;
     relay->plain = -1;
     set_nonblocking(tcp);
-    relay->tls = handshake_new_keys(client, identity, error);
+    struct handshake_identity own = *identity;
+    own.stream = true;
+    relay->tls = handshake_new_keys(client, &own, error);
+    wipe(own.seed, sizeof(own.seed));
     if (relay->tls != NULL && shake_hands(relay, timeout_ns, stop, error) &&
         begin(relay, plain, error))
         return relay;

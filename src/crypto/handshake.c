@@ -270,7 +270,7 @@ bool handshake_receive(struct handshake *handshake, const uint8_t *bytes, size_t
         return error_set(error, ERROR_MEMORY, "no memory for handshake bytes");
     if (!advance(handshake, error))
         return false;
-    if (handshake->finished && BIO_ctrl_pending(handshake->in) > 0) {
+    if (handshake->finished && !handshake->identity.stream && BIO_ctrl_pending(handshake->in) > 0) {
         handshake->failed = true;
         handshake->finished = false;
         return error_set(error, ERROR_PROTOCOL, "the peer sent bytes after its TLS handshake");

@@ -37,6 +37,7 @@ struct handshake_identity {
      * handshake_receive runs, before the peer has proved that the key is its own. */
     bool (*judge)(void *context, const uint8_t key[HANDSHAKE_KEY_SIZE], struct error *error);
     void *context;
+    bool stream; /* TLS goes on to carry bytes: they may follow its handshake at once */
 };
 
 /* The session id is the PSK identity. The secret is copied, and wiped by handshake_free. */

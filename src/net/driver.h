@@ -89,6 +89,9 @@ struct driver_config {
     void *way_context;
     unsigned lanes; /* client: 0 for auto; a server follows the client */
     uint64_t limit_bps, fixed_bps;
+    /* Server with an identity: a further limit (0: none), read when the client has proved who it
+     * is. NULL: none. */
+    const uint64_t *guest_limit_bps;
     enum rate_policy policy;       /* unless fixed_bps says the rate */
     struct rate_memory remembered; /* of an earlier transfer over this path; rate 0: none */
     uint64_t rtt_ns;               /* known before, 0 if not */

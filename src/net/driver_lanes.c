@@ -61,6 +61,9 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .policy = config->policy,
         .idle_timeout_ns = config->idle_timeout_ns,
     };
+    uint64_t guest_bps = config->guest_limit_bps != NULL ? *config->guest_limit_bps : 0;
+    if (guest_bps != 0 && (session->limit_bps == 0 || session->limit_bps > guest_bps))
+        session->limit_bps = guest_bps;
     if (result->rtt_ns != 0) /* else nothing says that it is the same path */
         session->remembered = config->remembered;
     memcpy(session->secret, result->secret, sizeof(session->secret));

@@ -1,0 +1,30 @@
+/* The far end of a channel: reads the start line on stdin, answers with one line on stdout and
+ * serves one session or job. Behind sshd's login, or within the TLS stream of a listening petrel.
+ */
+#ifndef PETREL_CLI_REMOTE_H
+#define PETREL_CLI_REMOTE_H
+
+#include "cli/file_job.h"
+#include "transfer/work.h"
+
+/* What a guest of a listening petrel may do. NULL in the place of one: whoever sshd let in, who may
+ * do what this user may. */
+struct remote_guest {
+    void *context;
+    /* Opens the storage for a request, or says why not; `sends`: we send. */
+    bool (*open_storage)(void *context, bool sends, const struct transfer_request *request,
+                         struct storage *storage, struct error *error);
+    bool (*admits_job)(void *context, const struct file_job *job, struct error *error);
+    uint64_t limit_bps;    /* 0: none */
+    uint64_t files, bytes; /* filled in: what came of it */
+    struct error error;
+};
+
+/* Returns the exit code. */
+int remote_run(struct remote_guest *guest);
+
+/* The storage of whoever may do all. */
+bool remote_open_storage(bool sends, const struct transfer_request *request,
+                         struct storage *storage, struct error *error);
+
+#endif

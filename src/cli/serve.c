@@ -1,0 +1,293 @@
+/* petrel serve: stands on a port and serves those whose keys are authorised. This process only
+ * looks at first packets and connections; each client gets a process of its own. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/serve_door.h"
+#include "cli/settings.h"
+#include "keys/key_file.h"
+#include "keys/known_hosts.h"
+
+#define PORT_TRIES 40u /* a server before us may still be ending: four seconds */
+#define PORT_NAP_NS (100 * NS_PER_MS)
+#define CLIENTS_DEFAULT 64u
+
+struct serve_options {
+    const char *listen, *identity, *authorized_keys;
+    uint16_t port;
+    unsigned clients;
+    struct serve_roots roots;
+    bool quiet, help;
+};
+
+static bool parse_port(void *target, const char *value, struct error *error)
+{
+    struct serve_options *options = target;
+    uint64_t port;
+    if (!parse_unsigned(value, UINT16_MAX, &port, NULL) || port == 0)
+        return error_set(error, ERROR_USAGE, "--port takes a port from 1 to 65535, not %s", value);
+    options->port = (uint16_t)port;
+    return true;
+}
+
+static bool parse_root(void *target, const char *value, struct error *error)
+{
+    struct serve_options *options = target;
+    return serve_roots_add(&options->roots, value, error);
+}
+
+static bool parse_clients(void *target, const char *value, struct error *error)
+{
+    struct serve_options *options = target;
+    uint64_t clients;
+    if (!parse_unsigned(value, SERVE_CLIENTS_MAX, &clients, NULL) || clients == 0)
+        return error_set(error, ERROR_USAGE, "--max-clients takes a number from 1 to %u, not %s",
+                         SERVE_CLIENTS_MAX, value);
+    options->clients = (unsigned)clients;
+    return true;
+}
+
+#define FIELD(name) offsetof(struct serve_options, name)
+
+static const struct option table[] = {
+    {0, "root", OPTION_MANY, 0, "NAME=DIR[:ro|:wo]",
+     "offer DIR as petrel://host/NAME; :ro to be read only, :wo to be written only", parse_root},
+    {0, "port", OPTION_CUSTOM, 0, "N", "UDP and TCP port (7387)", parse_port},
+    {0, "listen", OPTION_TEXT, FIELD(listen), "ADDRESS", "only at this address of ours", NULL},
+    {0, "identity", OPTION_TEXT, FIELD(identity), "FILE",
+     "our key (~/.config/petrel/identity, see petrel key)", NULL},
+    {0, "authorized-keys", OPTION_TEXT, FIELD(authorized_keys), "FILE",
+     "who may come (~/.config/petrel/authorized_keys)", NULL},
+    {0, "max-clients", OPTION_CUSTOM, 0, "N", "at most so many at once (64)", parse_clients},
+    {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
+    {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},
+    {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
+};
+
+const struct option *serve_options_table(void)
+{
+    return table;
+}
+
+/* ---- what it needs ---- */
+
+static bool load_identity(const struct serve_options *options, struct serve_setup *setup,
+                          struct error *error)
+{
+    bool made = false;
+    char *own = options->identity == NULL ? identity_default_path(error) : NULL;
+    const char *path = own != NULL ? own : options->identity;
+    bool good = path != NULL && identity_load_or_make(path, &setup->identity, &made, error);
+    if (good && made)
+        fprintf(stderr, "petrel serve: made a key in %s\n", path);
+    free(own);
+    return good;
+}
+
+static struct authorized_keys *load_keys(const struct serve_options *options, struct error *error)
+{
+    char *own =
+        options->authorized_keys == NULL ? key_file_default("authorized_keys", error) : NULL;
+    const char *path = own != NULL ? own : options->authorized_keys;
+    struct authorized_keys *keys = path != NULL ? authorized_keys_load(path, error) : NULL;
+    free(own);
+    return keys;
+}
+
+static bool has_root(void *context, const char *name)
+{
+    return serve_roots_find(context, name) != NULL;
+}
+
+/* A key with a root that there is not is a mistake, though a harmless one. */
+static void warn_of_roots(const struct authorized_keys *keys, struct serve_roots *roots)
+{
+    char name[ROOT_NAME_MAX + 1];
+    for (size_t i = 0; i < authorized_keys_count(keys); i++) {
+        const struct authorized_key *key = authorized_keys_at(keys, i);
+        if (authorized_key_unknown_root(key, has_root, roots, name))
+            fprintf(stderr,
+                    "petrel serve: line %u of authorized_keys names the root %s, which is not "
+                    "offered\n",
+                    key->line, name);
+    }
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t asked_to_stop, asked_to_reload, child_ended;
+
+static void on_signal(int number)
+{
+    if (number == SIGCHLD)
+        child_ended = 1;
+    else if (number == SIGHUP)
+        asked_to_reload = 1;
+    else
+        asked_to_stop++;
+}
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGCHLD};
+#define SIGNAL_COUNT (sizeof(signals) / sizeof(signals[0]))
+
+/* They come only while we wait: *before is the mask to wait with. */
+static void catch_signals(sigset_t *before)
+{
+    sigset_t blocked;
+    struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&action.sa_mask);
+    sigemptyset(&blocked);
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        sigaction(signals[i], &action, NULL);
+        sigaddset(&blocked, signals[i]);
+    }
+    sigaction(SIGPIPE, &ignore, NULL);
+    sigprocmask(SIG_BLOCK, &blocked, before);
+}
+
+/* ---- the run ---- */
+
+static void reload(const struct serve_options *options, struct serve_setup *setup)
+{
+    struct error error = {0};
+    struct authorized_keys *keys = load_keys(options, &error);
+    asked_to_reload = 0;
+    if (keys == NULL) {
+        fprintf(stderr, "petrel serve: %s; the keys stay as they were\n", error.text);
+        return;
+    }
+    authorized_keys_free((struct authorized_keys *)(uintptr_t)setup->keys);
+    setup->keys = keys;
+    warn_of_roots(keys, &setup->roots);
+    fprintf(stderr, "petrel serve: %zu keys are authorised\n", authorized_keys_count(keys));
+}
+
+/* The first signal ends the coming, the second the going on. */
+static void obey(struct serve_door *door, int *obeyed)
+{
+    int asked = asked_to_stop;
+    if (asked > 0 && *obeyed == 0) {
+        serve_door_shut(door);
+        if (serve_door_guests(door) > 0)
+            fprintf(stderr,
+                    "petrel serve: nobody is let in any more; waiting for %u clients to end "
+                    "(a second signal ends them)\n",
+                    serve_door_guests(door));
+    }
+    if (asked > 1 && *obeyed < 2)
+        serve_door_end_guests(door);
+    *obeyed = asked;
+}
+
+static void run(const struct serve_options *options, struct serve_setup *setup,
+                struct serve_door *door, const sigset_t *mask)
+{
+    int obeyed = 0;
+    while (obeyed == 0 || serve_door_guests(door) > 0) {
+        serve_door_wait(door, mask);
+        if (child_ended) {
+            child_ended = 0;
+            serve_door_reap(door);
+        }
+        if (asked_to_reload)
+            reload(options, setup);
+        obey(door, &obeyed);
+    }
+}
+
+static struct serve_door *open_door(const struct serve_options *options, struct serve_setup *setup,
+                                    struct error *error)
+{
+    const struct timespec nap = {.tv_nsec = PORT_NAP_NS};
+    struct serve_door_config config = {.listen = options->listen,
+                                       .port = options->port,
+                                       .clients = options->clients,
+                                       .setup = setup};
+    for (unsigned i = 0;; i++) {
+        struct error cause = {0};
+        struct serve_door *door = serve_door_open(&config, &cause);
+        if (door != NULL)
+            return door;
+        if (cause.os_errno != EADDRINUSE || i == PORT_TRIES || asked_to_stop) {
+            *error = cause;
+            return NULL;
+        }
+        nanosleep(&nap, NULL);
+    }
+}
+
+static void greet(const struct serve_options *options, const struct serve_setup *setup)
+{
+    char fingerprint[FINGERPRINT_SIZE];
+    if (options->quiet)
+        return;
+    fprintf(stderr, "petrel serve: listening on UDP and TCP port %u; our key is %s\n",
+            options->port, fingerprint_format(fingerprint, setup->identity.key));
+    for (size_t i = 0; i < setup->roots.count; i++) {
+        const struct serve_root *root = &setup->roots.list[i];
+        fprintf(stderr, "petrel serve: %s is %s%s\n", root->name, root->path,
+                !root->may_send    ? " (read only)"
+                : !root->may_fetch ? " (write only)"
+                                   : "");
+    }
+}
+
+static bool serve(const struct serve_options *options, struct error *error)
+{
+    static struct serve_setup setup;
+    sigset_t mask;
+    setup.roots = options->roots;
+    setup.quiet = options->quiet;
+    if (setup.roots.count == 0)
+        return error_set(error, ERROR_USAGE,
+                         "petrel serve needs something to offer: --root NAME=DIR");
+    if (!serve_roots_open(&setup.roots, error) || !load_identity(options, &setup, error) ||
+        (setup.keys = load_keys(options, error)) == NULL)
+        return false;
+    warn_of_roots(setup.keys, &setup.roots);
+    catch_signals(&mask);
+    struct serve_door *door = open_door(options, &setup, error);
+    if (door != NULL) {
+        greet(options, &setup);
+        run(options, &setup, door, &mask);
+    }
+    serve_door_close(door);
+    authorized_keys_free((struct authorized_keys *)(uintptr_t)setup.keys);
+    identity_wipe(&setup.identity);
+    return door != NULL;
+}
+
+int command_serve(int argc, char **argv)
+{
+    struct serve_options options = {.port = PETREL_PORT, .clients = CLIENTS_DEFAULT};
+    struct error error = {0};
+    size_t count = 0;
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
+    bool good = words != NULL || error_set(&error, ERROR_MEMORY, "no memory");
+    good = good && options_parse(table, argc, argv, &options, words, &count, &error);
+    if (good && options.help) {
+        printf("petrel serve --root NAME=DIR[:ro|:wo]... [OPTION...]\n\nOptions:\n");
+        options_print_help(table);
+    } else if (good && count > 0) {
+        good = error_set(&error, ERROR_USAGE,
+                         "petrel serve takes no operand, but %s; a directory is offered by --root "
+                         "NAME=DIR",
+                         words[0]);
+    } else if (good) {
+        good = serve(&options, &error);
+    }
+    free(words);
+    if (good)
+        return EXIT_OK;
+    fprintf(stderr, "petrel serve: %s\n", error.text);
+    return exit_code_of(error.kind);
+}

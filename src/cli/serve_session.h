@@ -1,0 +1,32 @@
+/* One client of a listening petrel, served from its first packet to its end. Runs in a process of
+ * its own. */
+#ifndef PETREL_CLI_SERVE_SESSION_H
+#define PETREL_CLI_SERVE_SESSION_H
+
+#include "cli/serve_grant.h"
+#include "keys/identity.h"
+#include "net/driver.h"
+#include "transport/open_packet.h"
+
+struct serve_setup {
+    struct identity identity;
+    const struct authorized_keys *keys;
+    struct serve_roots roots;
+    bool quiet;
+};
+
+/* Who came, and how to tell the process at the door that it is let in. */
+struct serve_guest {
+    struct address from;
+    int door; /* our end of a pair (net/handed.h); a byte is written to it then */
+};
+
+/* By UDP: its seat, the listener of that, and its first packet, which also waits in guest->door.
+ * Both return an exit code. */
+int serve_session_udp(const struct serve_setup *setup, const struct serve_guest *guest,
+                      struct udp_listener *listener, unsigned seat,
+                      const struct open_packet *first);
+/* By TCP; takes the connected socket. */
+int serve_session_tcp(const struct serve_setup *setup, const struct serve_guest *guest, int tcp);
+
+#endif
