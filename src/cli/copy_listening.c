@@ -63,8 +63,7 @@ bool copy_listening_run(struct transfer_run *run, const struct ssh_options *opti
     if (good)
         return true;
     *silent = error->kind == ERROR_UNREACHABLE;
-    /* Before anything sealed has come, only the handshake can have said that. */
-    if (error->kind == ERROR_PERMISSION && progress->session.last_heard_ns == 0) {
+    if (error->kind == ERROR_PERMISSION && strcmp(error->text, HANDSHAKE_REFUSED) == 0) {
         error_clear(error);
         error_set(error, ERROR_PERMISSION, DIRECT_REFUSED, options->listening);
     }

@@ -326,7 +326,7 @@ bool handshake_hear_refusal(struct handshake *handshake, const uint8_t *bytes, s
     handshake_read(handshake, none, sizeof none, &ended);
     if (!handshake->refused)
         return true;
-    return error_set(error, ERROR_PERMISSION, "the server refuses our key: not authorised");
+    return error_set(error, ERROR_PERMISSION, HANDSHAKE_REFUSED);
 }
 
 bool handshake_write(struct handshake *handshake, const uint8_t *bytes, size_t size,

@@ -66,8 +66,10 @@ bool handshake_export(struct handshake *handshake, const uint8_t *context, size_
 
 /* The peer's key; only when finished, or when it was not welcome. */
 bool handshake_peer_key(const struct handshake *handshake, uint8_t key[HANDSHAKE_KEY_SIZE]);
+#define HANDSHAKE_REFUSED "the server refuses our key: not authorised"
 /* For a client that is finished: bytes that came after the server's last flight. False with
- * ERROR_PERMISSION when the server says by them that it refuses us; other bytes are ignored. */
+ * ERROR_PERMISSION, HANDSHAKE_REFUSED, when the server says by them that it refuses us; other bytes
+ * are ignored. */
 bool handshake_hear_refusal(struct handshake *handshake, const uint8_t *bytes, size_t size,
                             struct error *error);
 /* A TLS stream, once finished: seals `size` bytes for handshake_send to give out; and opens what

@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+"""petrel serve: copies and jobs between two hosts that share no account, by keys.
+
+    serve_test.py PETREL PETREL_LAB [TEST...]
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+import hosts
+from hosts import FAR_EXEC, HOST, MIB, PETREL, wait_until
+
+LOST, PERMISSION, REFUSED_KEY, UNREACHABLE, VERIFY = 30, 44, 46, 40, 41
+SLOW = ("--limit", "80Mbit")
+URL = f"petrel://[{HOST}]" if ":" in HOST else f"petrel://{HOST}"
+
+
+class Case(hosts.Case):
+    """A server on the far host offers far/ as "data", another folder for reading and one for
+    writing."""
+
+    def setUp(self):
+        super().setUp()
+        for name in ("cl", "srv", "other"):
+            os.mkdir(self.path(name))
+        for name in ("read", "write"):
+            os.mkdir(self.path(name))
+        self.server = None
+        self.keys = self.path("srv/authorized_keys")
+        self.identity("cl")
+        self.authorise(self.public("cl"))
+        self.serve()
+
+    def tearDown(self):
+        self.stop(signal.SIGKILL)
+        subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "petrel_test"],
+                       stderr=subprocess.DEVNULL)
+        super().tearDown()
+
+    def identity(self, who):
+        os.environ["XDG_CONFIG_HOME"] = self.path(who)
+
+    def public(self, who):
+        return subprocess.check_output(
+            [PETREL, "key", "-q"], text=True,
+            env=dict(os.environ, XDG_CONFIG_HOME=self.path(who))).strip()
+
+    def authorise(self, *lines):
+        with open(self.keys, "w") as file:
+            file.write("".join(line + "\n" for line in lines))
+        os.chmod(self.keys, 0o600)
+
+    def serve(self, *words):
+        self.log = open(self.path("srv/log"), "a+")
+        before = self.said().count("listening on")
+        self.server = subprocess.Popen(
+            [*FAR_EXEC, PETREL, "serve", "--authorized-keys", self.keys,
+             "--root", f"data={self.path('far')}", "--root", f"r={self.path('read')}:ro",
+             "--root", f"w={self.path('write')}:wo", *words],
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
+            env=dict(os.environ, XDG_CONFIG_HOME=self.path("srv")))
+        self.assertTrue(wait_until(lambda: self.said().count("listening on") > before, 20),
+                        self.said())
+
+    def stop(self, number=signal.SIGTERM, code=None):
+        if self.server is None:
+            return
+        process = self.main_process()
+        if process:
+            os.kill(process, number)
+        self.server.wait(60)
+        if code is not None:
+            self.assertEqual(self.server.returncode, code, self.said())
+        self.server = None
+        self.log.close()
+
+    def main_process(self):
+        """Of the server's: the one whose parent is none of them."""
+        ours = self.server_processes()
+        for process, parent in ours.items():
+            if parent not in ours:
+                return process
+        return None
+
+    def server_processes(self):
+        found = {}
+        for process in hosts.own_processes():
+            try:
+                with open(f"/proc/{process}/cmdline") as file:
+                    words = file.read().split("\0")
+                with open(f"/proc/{process}/stat") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+            if "serve" in words:
+                found[process] = parent
+        return found
+
+    def guests(self):
+        return [one for one in self.server_processes() if one != self.main_process()]
+
+    def said(self):
+        with open(self.path("srv/log")) as file:
+            return file.read()
+
+    def url(self, path):
+        return f"{URL}/{path}"
+
+    def meet(self):
+        """Once and for all in a test."""
+        self.write("far/met", 10)
+        self.copy("--accept-new", self.url("data/met"), self.near)
+
+    def job(self, *words, **keywords):
+        return self.petrel(*words, config=False, **keywords)
+
+    def events_of(self, result, kind):
+        return [event for event in result.events() if event["event"] == kind]
+
+
+class Copies(Case):
+    def test_both_ways(self):
+        self.write("near/tree/large", 5 * MIB + 77)
+        for i in range(300):
+            self.write(f"near/tree/small/{i}", 100 + i, seed=i)
+        os.symlink("../large", self.path("near/tree/small/link"))
+        self.copy("--accept-new", self.path("near/tree"), self.url("data/"))
+        self.same_tree("near/tree", "far/tree")
+        self.copy(self.url("data/tree/"), self.path("near/back"))
+        self.same_tree("near/tree", "near/back")
+        again = self.copy(self.path("near/tree"), self.url("data"))
+        self.assertIn("nothing to copy", again.stderr)
+        self.copy(self.url("data/tree/small/1?"), self.url("data/tree/large"),
+                  self.path("near/picked/"), "--mkpath")
+        self.assertEqual(len(os.listdir(self.path("near/picked"))), 11)
+        self.same_file("near/tree/large", "near/picked/large")
+        self.copy(self.url("r"), self.near)
+        self.assertTrue(os.path.isdir(self.path("near/r")))
+        self.assertIn("data/tree/", self.said())
+
+    def test_pipes_lanes_and_limits(self):
+        self.meet()
+        source = self.write("near/file", 8 * MIB + 3)
+        with open(source, "rb") as file:
+            self.copy("-", self.url("data/piped"), stdin=file)
+        self.same_file("near/file", "far/piped")
+        with open(self.path("near/out"), "wb") as file:
+            self.copy(self.url("data/piped"), "-", stdout=file)
+        self.same_file("near/file", "near/out")
+        # Further lanes come from other ports, and reach the same process all the same.
+        self.copy("--lanes=4", source, self.url("data/by4"))
+        self.same_file("near/file", "far/by4")
+        began = time.monotonic()
+        self.copy(*SLOW, self.url("data/by4"), self.path("near/slow"))
+        self.assertGreater(time.monotonic() - began, 1)  # the wish reached the sender
+        self.same_file("near/file", "near/slow")
+
+    def test_two_clients_at_once(self):
+        self.meet()
+        self.write("near/a", 6 * MIB, seed=1)
+        self.write("far/b", 6 * MIB, seed=2)
+        up = self.start("copy", *SLOW, self.path("near/a"), self.url("data/a"))
+        down = self.start("copy", *SLOW, self.url("data/b"), self.path("near/b"))
+        self.assertTrue(wait_until(lambda: len(self.guests()) == 2, 20))
+        for process in (up, down):
+            result = self.finish(process)
+            self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/a", "far/a")
+        self.same_file("near/b", "far/b")
+
+    def test_jobs_on_files(self):
+        self.write("far/tree/file", 2000)
+        self.write("far/tree/sub/other", 3 * MIB)
+        listed = self.job("manifest", "--accept-new", self.url("data/tree"))
+        self.assertIn("tree/sub/other", listed.stdout)
+        here = self.petrel("manifest", self.path("far/tree"), config=False)
+        self.assertEqual(listed.stdout, here.stdout)
+        manifest = self.write("near/list", text=listed.stdout)
+        self.job("verify", manifest, self.url("data/"))
+        self.write("far/tree/file", 2000, seed=5)
+        differs = self.job("verify", manifest, self.url("data/"), code=VERIFY)
+        self.assertIn("tree/file", differs.stdout)
+        self.job("clean", self.url("data/tree"))
+        refused = self.job("clean", self.url("r/"), code=PERMISSION)
+        self.assertIn("may not be written to", refused.stderr)
+        refused = self.job("manifest", self.url("w/"), code=PERMISSION)
+        self.assertIn("may not be read", refused.stderr)
+        refused = self.job("manifest", self.url("data/../read"), code=PERMISSION)
+        self.assertIn("leads out", refused.stderr)
+
+
+class Keys(Case):
+    def test_a_server_is_met_once_and_never_changes(self):
+        self.write("far/file", 1000)
+        refused = self.copy(self.url("data/file"), self.near, code=REFUSED_KEY)
+        self.assertRegex(refused.stderr, r"not met before.*SHA256:.*--accept-new")
+        self.assertEqual(os.listdir(self.near), [])
+        self.copy("--accept-new", self.url("data/file"), self.near)
+        self.copy(self.url("data/file"), self.path("near/again"))  # unasked
+        self.stop()
+        shutil.rmtree(self.path("srv/petrel"))
+        self.serve()
+        for words in ([], ["--udp=never"]):
+            changed = self.copy("--accept-new", *words, self.url("data/file"),
+                                self.path("near/no"), code=REFUSED_KEY)
+            self.assertIn("HAS CHANGED", changed.stderr)
+            self.assertEqual(len(re.findall("SHA256:", changed.stderr)), 2)
+        self.assertFalse(os.path.exists(self.path("near/no")))
+
+    def test_who_is_not_authorised_learns_no_more(self):
+        self.meet()
+        self.write("far/file", 1000)
+        known = self.path("cl/petrel/known_hosts")
+        self.identity("other")
+        stranger = self.public("other")
+        expired = f"expires=2001-01-01 {stranger}"
+        said = set()
+        for lines in ([], [expired]):
+            self.authorise(self.public("cl"), *lines)
+            before = self.said().count("keys are authorised")
+            os.kill(self.main_process(), signal.SIGHUP)
+            self.assertTrue(
+                wait_until(lambda: self.said().count("keys are authorised") > before, 20))
+            for path in ("data/file", "nowhere"):
+                for words in ([], ["--udp=never"]):
+                    refused = self.copy(*words, "--known-hosts", known, self.url(path), self.near,
+                                        code=PERMISSION)
+                    said.add(refused.stderr)
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("not authorised", said.pop())
+        self.assertRegex(self.said(), "SHA256:.* is not authorised")
+        self.assertRegex(self.said(), "SHA256:.* has expired")
+
+    def test_rights_of_roots_and_keys(self):
+        self.meet()
+        self.write("far/file", 1000)
+        self.write("read/file", 1000)
+        source = self.write("near/file", 1000, seed=1)
+        self.copy(self.url("r/file"), self.path("near/fetched"))
+        self.copy(source, self.url("w/"))
+        self.same_file("near/file", "write/file")
+        for says, words in ((("r/x", "may not be written"), (source, self.url("r/x"))),
+                            (("w/file", "may not be read"), (self.url("w/file"), self.near)),
+                            (("nowhere", "no such root"), (self.url("nowhere/x"), self.near)),
+                            (("no such root",), (source, self.url("")))):
+            self.fails(PERMISSION, says, *words)
+        key = self.public("cl")
+        for options, says, words in (
+                ("read-only", "with this key", (source, self.url("data/x"))),
+                ("write-only", "with this key", (self.url("data/file"), self.near)),
+                ('roots="r,w"', "no such root", (self.url("data/file"), self.near))):
+            self.authorise(f"{options} {key}")
+            before = self.said().count("keys are authorised")
+            os.kill(self.main_process(), signal.SIGHUP)
+            self.assertTrue(
+                wait_until(lambda: self.said().count("keys are authorised") > before, 20))
+            self.fails(PERMISSION, says, *words)
+        self.assertEqual(sorted(os.listdir(self.path("read"))), ["file"])
+
+    def test_nothing_leads_out_of_a_root(self):
+        self.meet()
+        secret = self.write("secret/file", 1000)
+        os.symlink("../secret", self.path("far/out"))
+        os.symlink(secret, self.path("far/leak"))
+        os.symlink("..", self.path("far/up"))
+        source = self.write("near/file", 1000)
+        for path in ("data/../secret/file", "data/out/file", "data/leak", "data/up/secret/file",
+                     "data/*/file", "../secret/file", f"data/{secret}"):
+            for words in ((self.url(path), self.path("near/got")),
+                          (source, self.url(path)), (source, self.url(f"{path}/x"))):
+                if "*" in path and words[0] == source:
+                    continue
+                result = self.finish(self.start("copy", *words))
+                self.assertNotEqual(result.code, 0, (words, result.stderr))
+        self.assertFalse(os.path.exists(self.path("near/got")))
+        self.assertEqual(os.listdir(self.path("secret")), ["file"])
+        # A link is a link, in a tree; what it leads to stays where it is.
+        self.copy(self.url("data/"), self.path("near/tree"))
+        self.assertEqual(os.readlink(self.path("near/tree/out")), "../secret")
+        self.fails(PERMISSION, "not followed", "-L", self.url("data/"), self.path("near/more"))
+
+    def test_who_may_only_write_is_told_nothing(self):
+        self.meet()
+        source = self.write("near/file", 3 * MIB)
+        self.copy(source, self.url("w/file"))
+        again = self.copy("--json", source, self.url("w/file"))
+        summary = self.events_of(again, "summary")[0]
+        self.assertEqual(summary["kept_bytes"], 0, summary)
+        self.same_file("near/file", "write/file")
+        for option in ("-n", "-u", "--existing", "--delete"):
+            self.fails(PERMISSION, "only be written", option, self.near + "/", self.url("w/"))
+
+
+class Trouble(Case):
+    def begin(self, *words):
+        process = self.start("copy", *SLOW, *words)
+        self.assertTrue(wait_until(self.guests, 20), self.said())
+        return process
+
+    def test_a_client_that_was_killed_goes_on(self):
+        self.meet()
+        self.halves_may_stay = True
+        source = self.write("near/file", 30 * MIB)
+        process = self.begin(source, self.url("data/file"))
+        time.sleep(1.5)
+        process.kill()
+        process.communicate()
+        again = self.copy("--json", source, self.url("data/file"))
+        self.same_file("near/file", "far/file")
+        self.assertGreater(self.events_of(again, "summary")[0]["kept_bytes"], MIB)
+
+    def test_a_guests_process_that_was_killed_is_begun_anew(self):
+        self.meet()
+        self.write("far/file", 12 * MIB)
+        process = self.begin(self.url("data/file"), self.path("near/file"))
+        time.sleep(1)
+        for guest in self.guests():
+            os.kill(guest, signal.SIGTERM)
+        result = self.finish(process)
+        self.same_or_again(result, lambda: self.copy(self.url("data/file"),
+                                                     self.path("near/file")))
+        self.same_file("near/file", "far/file")
+        self.assertIsNotNone(self.main_process())
+
+    def same_or_again(self, result, again):
+        """What the server ended by a signal ends the copy; the same again goes on."""
+        if result.code != 0:
+            again()
+
+    def test_a_server_that_was_killed_and_restarted(self):
+        self.meet()
+        source = self.write("near/file", 12 * MIB)
+        process = self.begin(source, self.url("data/file"))
+        time.sleep(1)
+        self.stop(signal.SIGKILL)
+        self.serve()
+        result = self.finish(process)
+        self.same_or_again(result, lambda: self.copy(source, self.url("data/file")))
+        self.same_file("near/file", "far/file")
+
+    def test_a_server_that_is_asked_to_end_lets_its_guests_end(self):
+        self.meet()
+        source = self.write("near/file", 8 * MIB)
+        process = self.begin(source, self.url("data/file"))
+        os.kill(self.main_process(), signal.SIGTERM)
+        self.assertTrue(wait_until(lambda: "waiting for 1 clients" in self.said(), 20))
+        late = self.finish(self.start("copy", self.url("data/met"), self.path("near/late")))
+        self.assertEqual(late.code, UNREACHABLE, late.stderr)
+        result = self.finish(process)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/file", "far/file")
+        self.assertEqual(self.server.wait(20), 0)
+
+    @unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
+    def test_where_udp_is_dropped_it_goes_by_tcp(self):
+        self.meet()
+        rules = "table inet petrel_test {\n chain c {\n type filter hook input priority 0;\n" \
+                " meta l4proto udp drop\n }\n}\n"
+        done = subprocess.run([*FAR_EXEC, "nft", "-f", "-"], input=rules, text=True,
+                              stderr=subprocess.PIPE)
+        if done.returncode:
+            self.skipTest("no packet filter can be set here")
+        source = self.write("near/file", 3 * MIB + 5)
+        up = self.copy(source, self.url("data/file"))
+        self.assertRegex(up.stderr, r"no answer from UDP .*:7387 .*continuing by TCP")
+        self.same_file("near/file", "far/file")
+        down = self.copy("--json", self.url("data/file"), self.path("near/back"))
+        self.assertEqual([event["way"] for event in self.events_of(down, "way")], ["tcp"])
+        self.same_file("near/file", "near/back")
+        self.fails(UNREACHABLE, "no answer from UDP", "--udp=only", source, self.url("data/no"))
+
+    def test_nobody_listens(self):
+        self.meet()
+        self.stop()
+        self.fails(UNREACHABLE, ("UDP", "TCP port 7387", "refused"), self.url("data/met"),
+                   self.path("near/x"))
+        self.fails(1, "petrel://host[:port]/name/path", self.url("data/met"), "petrel://", )
+
+    def test_a_flood_of_beginnings(self):
+        """Forged first packets do not keep a client out, nor fill the server with processes."""
+        self.meet()
+        source = self.write("near/file", 6 * MIB)
+        running = self.begin(source, self.url("data/file"))
+        family = socket.AF_INET6 if ":" in HOST else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as stranger:
+            hello = bytes.fromhex("0013") + b"ptrl" + bytes.fromhex("0101020401") + os.urandom(3) \
+                + b"\0" + bytes.fromhex("00000060") + bytes.fromhex("05c0")
+            answered = 0
+            for i in range(3000):
+                packet = b"\x08" + bytes(8) + os.urandom(8) + bytes(32) + bytes(5 + 4 + 4) \
+                    + len(hello).to_bytes(2, "big") + hello
+                stranger.sendto(packet.ljust(1200, b"\0"), (HOST, 7387))
+                if i == 1500:
+                    began = time.monotonic()
+                    self.copy(self.url("data/met"), self.path("near/met2"))
+                    self.assertLess(time.monotonic() - began, 20)
+                    self.assertLess(len(self.guests()), 30)
+            stranger.setblocking(False)
+            try:
+                while True:
+                    answered += len(stranger.recv(2048))
+            except BlockingIOError:
+                pass
+        self.assertGreater(answered, 0)
+        self.assertLess(answered, 3 * 3000 * 1200)
+        result = self.finish(running)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.same_file("near/file", "far/file")
+        self.assertTrue(wait_until(lambda: not self.guests(), 30), "strangers stay")
+
+
+if __name__ == "__main__":
+    hosts.main()
