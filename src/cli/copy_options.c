@@ -110,6 +110,7 @@ _Static_assert(offsetof(struct copy_options, ssh) == 0, "as SSH_OPTION_ROWS has 
 
 static const struct option table[] = {
     SSH_OPTION_ROWS,
+    LISTENING_OPTION_ROWS,
     {0, "remote-petrel", OPTION_TEXT, FIELD(ssh.remote_petrel), "COMMAND",
      "how to run petrel over there, e.g. 'sudo -n petrel'", NULL},
     {0, "install", OPTION_FLAG, FIELD(install), NULL,

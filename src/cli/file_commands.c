@@ -22,10 +22,10 @@ _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has 
 #define FIELD(name) offsetof(struct file_options, name)
 
 #define COMMON_ROWS                                                                                \
-    SSH_OPTION_ROWS, {0,           "remote-petrel",                                                \
-                      OPTION_TEXT, FIELD(ssh.remote_petrel),                                       \
-                      "COMMAND",   "how to run petrel over there",                                 \
-                      NULL},                                                                       \
+    SSH_OPTION_ROWS, LISTENING_OPTION_ROWS, {0,           "remote-petrel",                         \
+                                             OPTION_TEXT, FIELD(ssh.remote_petrel),                \
+                                             "COMMAND",   "how to run petrel over there",          \
+                                             NULL},                                                \
         {0, "json", OPTION_FLAG, FIELD(json), NULL, "events as JSON, one a line", NULL},           \
         {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},                      \
         {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},                  \
@@ -54,6 +54,7 @@ static const struct option verify_table[] = {
 /* What a host's settings may say. */
 static const struct option lent_table[] = {
     SSH_OPTION_ROWS,
+    LISTENING_OPTION_ROWS,
     {0, "remote-petrel", OPTION_TEXT, FIELD(ssh.remote_petrel), NULL, NULL, NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
 };

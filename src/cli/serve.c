@@ -61,7 +61,7 @@ static bool parse_clients(void *target, const char *value, struct error *error)
 static const struct option table[] = {
     {0, "root", OPTION_MANY, 0, "NAME=DIR[:ro|:wo]",
      "offer DIR as petrel://host/NAME; :ro to be read only, :wo to be written only", parse_root},
-    {0, "port", OPTION_CUSTOM, 0, "N", "UDP and TCP port (7387)", parse_port},
+    {0, "port", OPTION_CUSTOM, 0, "N", "UDP and TCP port (4717)", parse_port},
     {0, "listen", OPTION_TEXT, FIELD(listen), "ADDRESS", "only at this address of ours", NULL},
     {0, "identity", OPTION_TEXT, FIELD(identity), "FILE",
      "our key (~/.config/petrel/identity, see petrel key)", NULL},

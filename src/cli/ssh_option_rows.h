@@ -19,18 +19,6 @@
         {'6', NULL, OPTION_FLAG, SSH_FIELD(ipv6), NULL, "IPv6 only", NULL},                        \
         {'B', NULL, OPTION_FLAG, SSH_FIELD(batch), NULL, "never ask (ssh's BatchMode)", NULL},     \
         {'S', NULL, OPTION_TEXT, SSH_FIELD(program), "PROGRAM", "program to use for ssh", NULL},   \
-        {0,           "identity",                                                                  \
-         OPTION_TEXT, SSH_FIELD(identity),                                                         \
-         "FILE",      "petrel:// knows us by the key in FILE (see petrel key)",                    \
-         NULL},                                                                                    \
-        {0,           "known-hosts",                                                               \
-         OPTION_TEXT, SSH_FIELD(known_hosts),                                                      \
-         "FILE",      "the keys of listening petrels that were met before",                        \
-         NULL},                                                                                    \
-        {0,           "accept-new",                                                                \
-         OPTION_FLAG, SSH_FIELD(accept_new),                                                       \
-         NULL,        "trust a listening petrel that was not met before",                          \
-         NULL},                                                                                    \
         {0,           "no-reuse",                                                                  \
          OPTION_FLAG, SSH_FIELD(no_reuse),                                                         \
          NULL,        "leave no ssh connection open for the next minute",                          \
@@ -45,6 +33,21 @@
     {                                                                                              \
         'e', "rsh", OPTION_TEXT, SSH_FIELD(command), "COMMAND",                                    \
             "command to use for ssh, as in rsync", NULL                                            \
+    }
+
+/* The same for commands that take petrel://, where no ssh is started. */
+#define LISTENING_OPTION_ROWS                                                                      \
+    {0,           "identity",                                                                      \
+     OPTION_TEXT, SSH_FIELD(identity),                                                             \
+     "FILE",      "petrel:// knows us by the key in FILE (see petrel key)",                        \
+     NULL},                                                                                        \
+        {0,           "known-hosts",                                                               \
+         OPTION_TEXT, SSH_FIELD(known_hosts),                                                      \
+         "FILE",      "the keys of listening petrels that were met before",                        \
+         NULL},                                                                                    \
+    {                                                                                              \
+        0, "accept-new", OPTION_FLAG, SSH_FIELD(accept_new), NULL,                                 \
+            "trust a listening petrel that was not met before", NULL                               \
     }
 
 bool ssh_option_port(void *target, const char *value, struct error *error);

@@ -368,7 +368,7 @@ class Trouble(Case):
             self.skipTest("no packet filter can be set here")
         source = self.write("near/file", 3 * MIB + 5)
         up = self.copy(source, self.url("data/file"))
-        self.assertRegex(up.stderr, r"no answer from UDP .*:7387 .*continuing by TCP")
+        self.assertRegex(up.stderr, r"no answer from UDP .*:4717 .*continuing by TCP")
         self.same_file("near/file", "far/file")
         down = self.copy("--json", self.url("data/file"), self.path("near/back"))
         self.assertEqual([event["way"] for event in self.events_of(down, "way")], ["tcp"])
@@ -378,7 +378,7 @@ class Trouble(Case):
     def test_nobody_listens(self):
         self.meet()
         self.stop()
-        self.fails(UNREACHABLE, ("UDP", "TCP port 7387", "refused"), self.url("data/met"),
+        self.fails(UNREACHABLE, ("UDP", "TCP port 4717", "refused"), self.url("data/met"),
                    self.path("near/x"))
         self.fails(1, "petrel://host[:port]/name/path", self.url("data/met"), "petrel://", )
 
@@ -395,7 +395,7 @@ class Trouble(Case):
             for i in range(3000):
                 packet = b"\x08" + bytes(8) + os.urandom(8) + bytes(32) + bytes(5 + 4 + 4) \
                     + len(hello).to_bytes(2, "big") + hello
-                stranger.sendto(packet.ljust(1200, b"\0"), (HOST, 7387))
+                stranger.sendto(packet.ljust(1200, b"\0"), (HOST, 4717))
                 if i == 1500:
                     began = time.monotonic()
                     self.copy(self.url("data/met"), self.path("near/met2"))
