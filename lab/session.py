@@ -96,6 +96,15 @@ class Session:
         self.id = uuid.uuid4().hex[:12]
         self.absent, self.big = [], {}
         self.temp = emulated.new_folder(os.environ.get("TMPDIR", "/tmp"))
+        self.petrel = self.keep_program(options.petrel)
+
+    def keep_program(self, petrel):
+        """A copy, so that a build in mid-run changes nothing; itself where copies cannot run."""
+        copy = os.path.join(self.temp, os.path.basename(petrel))
+        for name in (petrel, os.path.join(os.path.dirname(petrel), "petrel-hooks")):
+            if os.path.exists(name):
+                shutil.copy2(name, self.temp)
+        return copy if facts.first_line([copy, "--version"]) else petrel
 
     # ---- before anything starts ----
 
@@ -154,7 +163,7 @@ class Session:
             {"petrel": "petrel-lab link", "netem": "tc netem with HTB"}[options.emulator],
             "hosts": two_hosts.facts_of(options, self.temp) if options.hosts else None,
             "host_label": options.label or ("two hosts" if options.hosts else "one machine"),
-            "absent": sorted(set(self.absent)), **facts.machine(options.petrel)})
+            "absent": sorted(set(self.absent)), **facts.machine(self.petrel)})
 
     # ---- cells ----
 
@@ -183,7 +192,7 @@ class Session:
                        "calibrate": not self.options.no_calibration,
                        "hosts": two_hosts.words(self.options, temp) if self.options.hosts else None}, file)
         process = two_hosts.start(job_path) if self.options.hosts else emulated.start(
-            cell, self.options.emulator, job_path, temp, self.options.petrel, self.options.lab)
+            cell, self.options.emulator, job_path, temp, self.petrel, self.options.lab)
         try:
             for line in process.stdout:
                 self.told(cell, json.loads(line))
