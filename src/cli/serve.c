@@ -16,6 +16,7 @@
 #include "cli/settings.h"
 #include "keys/key_file.h"
 #include "keys/known_hosts.h"
+#include "serve/confine.h"
 
 #define PORT_TRIES 40u /* a server before us may still be ending: four seconds */
 #define PORT_NAP_NS (100 * NS_PER_MS)
@@ -120,6 +121,49 @@ static void warn_of_roots(const struct authorized_keys *keys, struct serve_roots
                     "offered\n",
                     key->line, name);
     }
+}
+
+/* ---- confinement ---- */
+
+/* For later looks at the keys. */
+static char *directory_of_keys(const struct serve_options *options, struct error *error)
+{
+    char *path = options->authorized_keys != NULL ? strdup(options->authorized_keys)
+                                                  : key_file_default("authorized_keys", error);
+    char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (slash != NULL)
+        slash[slash == path ? 1 : 0] = '\0';
+    else if (path != NULL)
+        strcpy(path, ".");
+    return path;
+}
+
+/* Ports, keys and roots are open, and nothing from the network was read: from here on this process
+ * and its children reach no other files, and only the calls they need. */
+static bool confine(const struct serve_options *options, const struct serve_roots *roots,
+                    struct error *error)
+{
+    struct confine_rule rules[SERVE_ROOTS_MAX + 2];
+    struct confine_done done = {0};
+    size_t count = 0;
+    const char *spool = getenv("TMPDIR");
+    char *keys = directory_of_keys(options, error);
+    if (keys == NULL)
+        return error_set(error, ERROR_MEMORY, "no memory for a path");
+    for (size_t i = 0; i < roots->count; i++)
+        rules[count++] = (struct confine_rule){
+            roots->list[i].path, roots->list[i].may_send ? CONFINE_WRITE : CONFINE_READ};
+    rules[count++] = (struct confine_rule){keys, CONFINE_READ};
+    rules[count++] =
+        (struct confine_rule){spool != NULL && spool[0] != '\0' ? spool : "/tmp", CONFINE_WRITE};
+    bool good = confine_files(rules, count, &done, error) && confine_calls(&done, error);
+    free(keys);
+    if (good && !options->quiet && (done.landlock == 0 || !done.calls))
+        fprintf(stderr, "petrel serve: this system confines %s; the program's own checks hold\n",
+                done.landlock != 0 ? "no calls (seccomp)"
+                : done.calls       ? "no files (Landlock)"
+                                   : "neither files (Landlock) nor calls (seccomp)");
+    return good;
 }
 
 /* ---- signals ---- */
@@ -256,14 +300,15 @@ static bool serve(const struct serve_options *options, struct error *error)
     warn_of_roots(setup.keys, &setup.roots);
     catch_signals(&mask);
     struct serve_door *door = open_door(options, &setup, error);
-    if (door != NULL) {
+    bool good = door != NULL && confine(options, &setup.roots, error);
+    if (good) {
         greet(options, &setup);
         run(options, &setup, door, &mask);
     }
     serve_door_close(door);
     authorized_keys_free((struct authorized_keys *)(uintptr_t)setup.keys);
     identity_wipe(&setup.identity);
-    return door != NULL;
+    return good;
 }
 
 int command_serve(int argc, char **argv)

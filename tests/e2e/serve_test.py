@@ -168,6 +168,10 @@ class Copies(Case):
         up = self.start("copy", *SLOW, self.path("near/a"), self.url("data/a"))
         down = self.start("copy", *SLOW, self.url("data/b"), self.path("near/b"))
         self.assertTrue(wait_until(lambda: len(self.guests()) == 2, 20))
+        for process in self.server_processes():
+            with open(f"/proc/{process}/status") as file:
+                confined = "Seccomp:\t2" in file.read()
+            self.assertTrue(confined or "confines" in self.said(), self.said())
         for process in (up, down):
             result = self.finish(process)
             self.assertEqual(result.code, 0, result.stderr)
