@@ -27,7 +27,13 @@ class Paths(hosts.Case):
 
     def timed(self, *words, path=("unused",)):
         """Seconds of a copy, in which what was remembered came to one of these ends."""
-        summary = self.copy("--json", *words).events()[-1]
+        # Where the first round trip takes a third longer, as it may on a busy machine, it is taken
+        # for another path: not three times in a row.
+        for _ in range(1 if "unused" in path else 3):
+            os.utime(words[-2].split(":")[-1]) # all of it is sent again, that is
+            summary = self.copy("--json", "--whole", *words).events()[-1]
+            if summary["remembered_path"] in path:
+                break
         self.assertIn(summary["remembered_path"], path)
         return summary["transfer_seconds"]
 
