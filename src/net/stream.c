@@ -18,6 +18,7 @@ struct stream {
     int input_flags, output_flags; /* as we found them */
     struct loop *loop;
     bool readable, writable, ended;
+    bool hung_up;        /* the loop tells no more: what waits is read up to the end */
     bool unread_by_peer; /* nobody reads the output: the end, once what waits was read */
     bool told;           /* that it is readable, again: the loop need not go on */
     struct error error;
@@ -90,10 +91,12 @@ static void on_ready(void *context, int descriptor, unsigned ready)
     stream->readable |= reads;
     stream->writable |= writes;
     /* So would a hang-up be; reading and writing will find it by themselves. */
-    if (ready & LOOP_HANGUP)
+    if (ready & LOOP_HANGUP) {
+        stream->hung_up |= reads;
         loop_remove(stream->loop, descriptor);
-    else
+    } else {
         update_interest(stream);
+    }
 }
 
 bool stream_register(struct stream *stream, struct loop *loop, struct error *error)
@@ -156,7 +159,8 @@ bool stream_read(struct stream *stream)
     if (got > 0) {
         stream->read_end += (size_t)got;
         /* Else it is empty, or the loop will tell. */
-        stream->readable = stream->read_end == INPUT_SIZE || stream->unread_by_peer;
+        stream->readable =
+            stream->read_end == INPUT_SIZE || stream->hung_up || stream->unread_by_peer;
         update_interest(stream);
         return true;
     }

@@ -74,6 +74,47 @@ static void test_frames_cross_a_pipe_that_fills_up(void **state)
     close(back[1]);
 }
 
+/* What a busy machine makes of it: the last bytes and the end are seen at once. */
+static void last_bytes_and_end(int input, int output, int other)
+{
+    const uint8_t frame[] = {0, 1, 'x'};
+    struct stream *stream = stream_new(input, output, NULL);
+    struct loop *loop = loop_new(NULL);
+    assert_true(stream_register(stream, loop, NULL));
+    assert_false(stream_read(stream)); /* found empty: from here on the loop tells */
+    assert_int_equal(write(other, frame, sizeof(frame)), sizeof(frame));
+    close(other);
+    unsigned frames = 0;
+    uint8_t *bytes;
+    size_t size;
+    for (unsigned turn = 0; turn < 5 && !stream_has_ended(stream); turn++) {
+        loop_wait(loop, loop_now() + 10 * NS_PER_MS, loop_now(), 0);
+        while (stream_read(stream))
+            while (stream_next_frame(stream, &bytes, &size))
+                frames++;
+    }
+    assert_int_equal(frames, 1);
+    assert_true(stream_has_ended(stream));
+    assert_int_equal(stream_error(stream)->kind, ERROR_NONE);
+    stream_free(stream);
+    loop_free(loop);
+}
+
+static void test_the_end_comes_with_the_last_bytes(void **state)
+{
+    (void)state;
+    int in[2], out[2], both[2];
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    last_bytes_and_end(in[0], out[1], in[1]);
+    close(in[0]);
+    close(out[0]);
+    close(out[1]);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, both), 0);
+    last_bytes_and_end(both[0], both[0], both[1]);
+    close(both[0]);
+}
+
 static void test_frames_in_single_bytes_over_one_socket(void **state)
 {
     (void)state;
@@ -160,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_cross_a_pipe_that_fills_up),
+        cmocka_unit_test(test_the_end_comes_with_the_last_bytes),
         cmocka_unit_test(test_frames_in_single_bytes_over_one_socket),
         cmocka_unit_test(test_broken_framing),
         cmocka_unit_test(test_a_reader_that_went_away),
