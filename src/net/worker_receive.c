@@ -72,12 +72,15 @@ static void note_genuine(struct worker_socket *socket, const struct udp_message 
     udp_answer_from(socket->udp, &message->from, &message->local);
 }
 
-/* A train whose place to cut it got lost looks like one large datagram, and none of it opens. */
+/* A train whose place to cut it got lost looks like one large datagram, and none of it opens. What
+ * came alone may well open between, or be a copy of another: only a train that was cut proves that
+ * trains are. */
 static void watch_coalescing(struct worker_socket *socket, const struct udp_message *message,
                              bool genuine)
 {
-    if (genuine || message->segment < message->size || message->size <= DATAGRAM_MIN) {
-        socket->unopened = genuine ? 0 : socket->unopened;
+    bool cut = message->segment < message->size;
+    if (cut || genuine || message->size < 2 * DATAGRAM_MIN) {
+        socket->unopened = cut && genuine ? 0 : socket->unopened;
         return;
     }
     if (++socket->unopened < UNOPENED_MAX)
