@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/copy_options.h"
@@ -55,6 +56,20 @@ const struct command *command_find(const char *name)
     while (command->name != NULL && strcmp(command->name, name) != 0)
         command++;
     return command->name != NULL ? command : NULL;
+}
+
+int command_run(int argc, char **argv,
+                bool (*run)(int argc, char **argv, const char **words, struct error *error))
+{
+    struct error error = {0};
+    const char **words = calloc((size_t)argc + 1, sizeof(*words));
+    bool good = words != NULL ? run(argc, argv, words, &error)
+                              : error_set(&error, ERROR_MEMORY, "no memory");
+    free(words);
+    if (good)
+        return EXIT_OK;
+    fprintf(stderr, "petrel: %s\n", error.text);
+    return exit_code_of(error.kind);
 }
 
 int command_version(int argc, char **argv)

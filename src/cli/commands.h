@@ -23,6 +23,11 @@ extern const struct command commands[]; /* ends with an all-zero row */
 /* NULL if there is none. */
 const struct command *command_find(const char *name);
 
+/* For a command that needs no more than its words: `run` gets room for the operands. Prints its
+ * error; returns the exit code. */
+int command_run(int argc, char **argv,
+                bool (*run)(int argc, char **argv, const char **words, struct error *error));
+
 const struct option *bench_options_table(void);
 const struct option *clean_options_table(void);
 const struct option *config_options_table(void);

@@ -345,7 +345,12 @@ static bool check_compress(struct copy_options *options, struct error *error)
         return error_set(error, ERROR_USAGE, "-z takes auto, never or a level from 1 to %u, not %s",
                          SQUEEZE_LEVEL_MAX, text);
     options->squeeze_level = (int)level;
-    return true;
+    const char *why = !squeeze_is_possible()
+                          ? "-z: nothing is compressed, for this petrel was built "
+                            "without zstd"
+                      : options->stream ? "-z: standard input and output are not compressed"
+                                        : NULL;
+    return why == NULL || option_list_add(&options->remarks, why, error);
 }
 
 /* "-" is standard input as the only source, standard output as the destination. */

@@ -5,7 +5,6 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/estimate_model.h"
-#include "cli/exit_code.h"
 #include "cli/json_report.h"
 #include "cli/options.h"
 
@@ -136,13 +135,5 @@ static bool run(int argc, char **argv, const char **words, struct error *error)
 
 int command_estimate(int argc, char **argv)
 {
-    struct error error = {0};
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    bool good = words != NULL ? run(argc, argv, words, &error)
-                              : error_set(&error, ERROR_MEMORY, "no memory");
-    free(words);
-    if (good)
-        return EXIT_OK;
-    fprintf(stderr, "petrel: %s\n", error.text);
-    return exit_code_of(error.kind);
+    return command_run(argc, argv, run);
 }

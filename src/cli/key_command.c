@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
 #include "keys/identity.h"
 #include "tree/display.h"
 
@@ -76,13 +75,5 @@ static bool run(int argc, char **argv, const char **words, struct error *error)
 
 int command_key(int argc, char **argv)
 {
-    struct error error = {0};
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    bool good = words != NULL ? run(argc, argv, words, &error)
-                              : error_set(&error, ERROR_MEMORY, "no memory");
-    free(words);
-    if (good)
-        return EXIT_OK;
-    fprintf(stderr, "petrel: %s\n", error.text);
-    return exit_code_of(error.kind);
+    return command_run(argc, argv, run);
 }

@@ -89,7 +89,7 @@ static bool takes_value(enum option_kind kind)
            kind == OPTION_CUSTOM || kind == OPTION_MANY || kind == OPTION_CONFIG;
 }
 
-static bool list_add(struct option_list *list, const char *value, struct error *error)
+bool option_list_add(struct option_list *list, const char *value, struct error *error)
 {
     const char **values = realloc(list->values, (list->count + 1) * sizeof(*values));
     if (values == NULL)
@@ -148,7 +148,7 @@ static bool apply(const struct option *option, void *target, const char *value, 
         *(const char **)field = value != NULL && !is_stdout(option, value) ? value : "";
         return true;
     case OPTION_LIST:
-        return list_add(field, value, error);
+        return option_list_add(field, value, error);
     case OPTION_IGNORED:
         return true;
     case OPTION_RATE:
@@ -160,7 +160,7 @@ static bool apply(const struct option *option, void *target, const char *value, 
         *(bool *)field = false;
         return true;
     case OPTION_REMARK:
-        return list_add(field, option->value_name, error);
+        return option_list_add(field, option->value_name, error);
     case OPTION_ELSEWHERE:
         return error_set(error, ERROR_USAGE, "%s: %s", spelling(option, name), option->value_name);
     }

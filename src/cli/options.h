@@ -86,6 +86,8 @@ bool options_same(const struct option *table, const struct option *a, const stru
 bool options_set(const struct option *option, void *target, const char *value, struct error *error);
 /* Prints the table's help, one option a line or two, to stdout. */
 void options_print_help(const struct option *table);
+/* `value` is borrowed. False with ERROR_MEMORY. */
+bool option_list_add(struct option_list *list, const char *value, struct error *error);
 void option_list_release(struct option_list *list);
 
 /* The candidate nearest to `word` by edit distance, NULL when none is near. `names` ends with

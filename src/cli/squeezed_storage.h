@@ -6,7 +6,7 @@
 
 #include "transfer/work.h"
 
-/* Nothing without TRANSFER_SQUEEZE or libzstd; then blocks go as they are. */
+/* Nothing without TRANSFER_SQUEEZE. Without libzstd blocks go as they are, and a source says so. */
 void squeezed_storage(const struct transfer_request *request, struct storage *storage);
 
 #endif

@@ -150,6 +150,18 @@ int beneath_open_directory(int directory, const char *path, mode_t mode, unsigne
     return fd;
 }
 
+DIR *beneath_list(int directory)
+{
+    int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
+    if (stream == NULL && fd >= 0) {
+        int failure = errno;
+        close(fd);
+        errno = failure;
+    }
+    return stream;
+}
+
 const char *beneath_leaf(const char *path)
 {
     const char *slash = strrchr(path, '/');

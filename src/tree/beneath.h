@@ -12,6 +12,7 @@
 #ifndef PETREL_TREE_BENEATH_H
 #define PETREL_TREE_BENEATH_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -22,6 +23,9 @@ int beneath_open(int directory, const char *path, int flags, mode_t mode);
 /* Opens the directory `path` for reading, or as O_PATH when it cannot be read. With `mode` not 0,
  * missing directories on the way are made with it and *made (may be NULL) counts them. */
 int beneath_open_directory(int directory, const char *path, mode_t mode, unsigned *made);
+
+/* What an open directory (of any kind, O_PATH too) holds, from its beginning; NULL with errno. */
+DIR *beneath_list(int directory);
 
 /* Where the last component of `path` begins (the whole of it without "/"). */
 const char *beneath_leaf(const char *path);

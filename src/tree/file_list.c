@@ -10,6 +10,7 @@
 #include "tree/pack.h"
 #include "tree/sorted_spool.h"
 #include "tree/spool_file.h"
+#include "tree/write_at.h"
 
 #define HEAD_SIZE 2u
 #define KEY_SIZE 17u /* what is known of a path, and 16 bytes of its hash */
@@ -51,17 +52,12 @@ static bool append(int *fd, uint64_t *at, const uint8_t *bytes, size_t size, str
 {
     if (*fd < 0)
         *fd = spool_file_open(error);
-    while (*fd >= 0 && size > 0) {
-        ssize_t n = pwrite(*fd, bytes, size, (off_t)*at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return error_set_errno(error, errno, "cannot write the list of files to TMPDIR");
-        bytes += n;
-        size -= (size_t)n;
-        *at += (uint64_t)n;
-    }
-    return *fd >= 0;
+    if (*fd < 0)
+        return false;
+    if (!write_at(*fd, bytes, size, *at))
+        return error_set_errno(error, errno, "cannot write the list of files to TMPDIR");
+    *at += size;
+    return true;
 }
 
 bool file_list_append(struct file_list *list, const uint8_t *bytes, size_t size,

@@ -259,6 +259,15 @@ static bool read_chunk(struct scan *scan, struct frame *frame)
     return failure == 0;
 }
 
+bool scan_set_error(struct error *error, int os_errno, const char *what)
+{
+    if (os_errno == ENOENT)
+        return error_set(error, ERROR_CHANGED, "vanished before it was sent");
+    if (os_errno == ENOTDIR || os_errno == ELOOP)
+        return error_set(error, ERROR_CHANGED, "became something else before it was sent");
+    return error_set_errno(error, os_errno, "%s", what);
+}
+
 static enum scan_result problem(struct scan *scan, struct scan_entry *entry, struct error *error,
                                 int os_errno, const char *what)
 {
@@ -267,7 +276,10 @@ static enum scan_result problem(struct scan *scan, struct scan_entry *entry, str
     entry->leaf = beneath_leaf(scan->path);
     entry->directory = -1;
     error_clear(error);
-    error_set_errno(error, os_errno, "%s", what);
+    if (scan->follow_links) /* a link may lead in a circle or nowhere all the time */
+        error_set_errno(error, os_errno, "%s", what);
+    else
+        scan_set_error(error, os_errno, what);
     return SCAN_PROBLEM;
 }
 

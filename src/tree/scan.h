@@ -56,4 +56,8 @@ enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct e
 /* Whether `name` is one of petrel's own temporary names. */
 bool scan_is_own_name(const char *name);
 
+/* Why something that was seen cannot be opened or read now: when it is gone, or another thing, it
+ * was changed (ERROR_CHANGED); else as error_set_errno has it. Returns false. */
+bool scan_set_error(struct error *error, int os_errno, const char *what);
+
 #endif

@@ -275,14 +275,9 @@ static bool listing_open(struct listing *listing, struct file_sink *sink, const 
     int parent = sink_directory(sink, directory, strlen(directory), false);
     if (parent < 0 && errno == ENOENT)
         return true;
-    int fd = parent < 0 ? -1 : openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-    if (stream == NULL) {
-        int failure = errno;
-        if (fd >= 0)
-            close(fd);
-        return error_set_errno(error, failure, "the directory cannot be read, to delete in it");
-    }
+    DIR *stream = parent < 0 ? NULL : beneath_list(parent);
+    if (stream == NULL)
+        return error_set_errno(error, errno, "the directory cannot be read, to delete in it");
     listing->spool = sorted_spool_new(0);
     bool good = listing->spool != NULL && read_names(listing, stream, error);
     closedir(stream);

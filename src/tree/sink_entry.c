@@ -7,22 +7,9 @@
 
 #include "tree/beneath.h"
 #include "tree/sink_internal.h"
+#include "tree/write_at.h"
 
 /* ---- deliveries ---- */
-
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        ssize_t n = write(fd, bytes + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        done += (size_t)n;
-    }
-    return true;
-}
 
 /* Writes the whole file and hashes what was handed to the system, after it was handed over: a byte
  * that changed on the way is found. */
@@ -32,7 +19,7 @@ static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
     bool sparse = (sink->flags & TRANSFER_SPARSE) != 0;
     size_t size = (size_t)entry->size;
     if (sparse ? !holes_write(fd, entry->bytes, size, 0, true) || ftruncate(fd, (off_t)size) != 0
-               : !write_all(fd, entry->bytes, size))
+               : !write_at(fd, entry->bytes, size, 0))
         return error_set_errno(error, errno, "cannot be written");
     uint8_t hash[TREE_HASH_SIZE];
     tree_hash_whole(entry->bytes, (size_t)entry->size, hash);
@@ -55,7 +42,7 @@ static bool write_device(struct file_sink *sink, const struct entry *entry, bool
     if (!*is_one)
         return false;
     int fd = openat(parent, leaf, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    bool done = fd >= 0 && write_all(fd, entry->bytes, (size_t)entry->size) && fsync(fd) == 0;
+    bool done = fd >= 0 && write_at(fd, entry->bytes, (size_t)entry->size, 0) && fsync(fd) == 0;
     if (!done)
         error_set_errno(error, errno, "cannot be written in place");
     if (fd >= 0)

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tree/beneath.h"
 #include "tree/sink_internal.h"
 
 #define WORTH_LOOKING                                                                              \
@@ -69,13 +70,9 @@ bool find_may_help(const struct file_sink *sink)
 {
     if (sink->place.reference >= 0)
         return true;
-    int fd = openat(sink->place.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-    if (stream == NULL) {
-        if (fd >= 0)
-            close(fd);
+    DIR *stream = beneath_list(sink->place.root);
+    if (stream == NULL)
         return false;
-    }
     bool found = false;
     const struct dirent *entry;
     for (unsigned i = 0; i < LOOKED_MAX && !found && (entry = readdir(stream)) != NULL; i++) {

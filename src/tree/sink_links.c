@@ -8,6 +8,7 @@
 #include "tree/display.h"
 #include "tree/sink_internal.h"
 #include "tree/spool_file.h"
+#include "tree/write_at.h"
 
 /* Further names of files that come (-H). They are written down as they come and made at the end,
  * when every file is there, so that memory does not grow with their number and order does not
@@ -75,31 +76,19 @@ struct link {
     char stands_in[SINK_PATH_MAX + 2]; /* a copy of it that further names are linked to, "" */
 };
 
-static bool write_all(int fd, const uint8_t *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, bytes, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return false;
-        bytes += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 static bool copy_bytes(int from, int to, struct error *error)
 {
     uint8_t *buffer = malloc(COPY_SIZE);
     if (buffer == NULL)
         return error_set(error, ERROR_MEMORY, "no memory to copy it");
     ssize_t got;
+    uint64_t at = 0;
     bool good = true;
     while (good && (got = read(from, buffer, COPY_SIZE)) != 0) {
         if (got < 0 && errno == EINTR)
             continue;
-        good = got > 0 && write_all(to, buffer, (size_t)got);
+        good = got > 0 && write_at(to, buffer, (size_t)got, at);
+        at += got > 0 ? (uint64_t)got : 0;
     }
     if (!good)
         error_set_errno(error, errno, "cannot be copied instead of linked");

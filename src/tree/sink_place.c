@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tree/beneath.h"
 #include "tree/display.h"
 #include "tree/jail.h"
 #include "tree/operand.h"
@@ -182,13 +183,9 @@ static bool find_root(struct place *place, const struct transfer_request *reques
 
 static bool is_empty(int root)
 {
-    int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
-    if (stream == NULL) {
-        if (fd >= 0)
-            close(fd);
+    DIR *stream = beneath_list(root);
+    if (stream == NULL)
         return false;
-    }
     bool found = false;
     const struct dirent *entry;
     while (!found && (entry = readdir(stream)) != NULL)

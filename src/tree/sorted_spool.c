@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tree/spool_file.h"
+#include "tree/write_at.h"
 
 #define MEMORY_DEFAULT (8u << 20)
 #define MEMORY_MIN (64u << 10)
@@ -97,19 +98,12 @@ static void sort(struct sorted_spool *spool)
 
 /* ---- the file ---- */
 
-static bool write_all(struct sorted_spool *spool, const uint8_t *bytes, size_t size,
-                      struct error *error)
+static bool append(struct sorted_spool *spool, const uint8_t *bytes, size_t size,
+                   struct error *error)
 {
-    while (size > 0) {
-        ssize_t n = pwrite(spool->fd, bytes, size, (off_t)spool->file_size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return error_set_errno(error, errno, "cannot write a temporary file in TMPDIR");
-        bytes += n;
-        size -= (size_t)n;
-        spool->file_size += (uint64_t)n;
-    }
+    if (!write_at(spool->fd, bytes, size, spool->file_size))
+        return error_set_errno(error, errno, "cannot write a temporary file in TMPDIR");
+    spool->file_size += size;
     return true;
 }
 
@@ -124,7 +118,7 @@ static bool put(struct output *output, const uint8_t *record, struct error *erro
 {
     size_t size = HEAD_SIZE + head_of(record);
     if (output->size + size > sizeof output->bytes) {
-        if (!write_all(output->spool, output->bytes, output->size, error))
+        if (!append(output->spool, output->bytes, output->size, error))
             return false;
         output->size = 0;
     }
@@ -152,7 +146,7 @@ static bool write_run(struct sorted_spool *spool, struct error *error)
         if (!put(&output, spool->bytes + spool->order[i], error))
             return false;
     }
-    if (!write_all(spool, output.bytes, output.size, error))
+    if (!append(spool, output.bytes, output.size, error))
         return false;
     run->end = spool->file_size;
     spool->run_count++;
@@ -317,7 +311,7 @@ static bool merge_runs(struct sorted_spool *spool, struct error *error)
         }
     }
     free_windows(spool);
-    if (result == SPOOL_FAILED || !write_all(&merged, output.bytes, output.size, error)) {
+    if (result == SPOOL_FAILED || !append(&merged, output.bytes, output.size, error)) {
         if (merged.fd >= 0)
             close(merged.fd);
         return false;

@@ -151,7 +151,7 @@ bool links_next_file(struct file_source *source, bool offered)
         if (look(source, item, links->record, links->size, links->path))
             return true;
         struct error error = {0};
-        error_set_errno(&error, errno, "vanished before it was sent");
+        scan_set_error(&error, errno, "vanished before it was sent");
         source_problem(source, item, &error);
         take(links);
     }

@@ -198,7 +198,7 @@ static bool look_again(struct file_source *source, const struct entry *entry,
                                   item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
     struct error error = {0};
     if (!found)
-        error_set_errno(&error, errno, "vanished before it was sent");
+        scan_set_error(&error, errno, "vanished before it was sent");
     else if (S_ISDIR(item->status.st_mode) != (entry->kind == ENTRY_DIRECTORY) ||
              (entry->kind == ENTRY_SPECIAL) != source_is_special(&item->status))
         error_set(&error, ERROR_CHANGED, "became something else before it was sent");

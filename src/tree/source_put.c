@@ -55,7 +55,7 @@ static enum put failed(struct file_source *source, const struct item *item, int 
                        const char *what)
 {
     struct error error = {0};
-    error_set_errno(&error, os_errno, "%s", what);
+    scan_set_error(&error, os_errno, what);
     source_problem(source, item, &error);
     return PUT_DONE;
 }
@@ -72,6 +72,8 @@ static enum put put_link(struct file_source *source, const struct item *item)
 {
     char target[PACK_PATH_MAX + 1];
     ssize_t size = readlinkat(item->directory, item->leaf, target, sizeof target);
+    if (size < 0 && errno == EINVAL)
+        return changed(source, item, "became something else before it was sent");
     if (size < 0)
         return failed(source, item, errno, "the link cannot be read");
     if (size == 0 || size > (ssize_t)PACK_PATH_MAX)

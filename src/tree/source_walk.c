@@ -42,7 +42,7 @@ static void report_operand(struct file_source *source, const struct walk *walk, 
     if (walk == &source->counting)
         return;
     struct error error = {0};
-    error_set_errno(&error, os_errno, "%s", what);
+    scan_set_error(&error, os_errno, what); /* it was there when the operands were looked at */
     source_problem_path(source, source->operands.paths[walk->operand], &error);
 }
 
@@ -60,7 +60,7 @@ static bool take_file(struct file_source *source, struct walk *walk)
     if (!found)
         report_operand(source, walk, errno, "vanished");
     else if (!S_ISREG(item->status.st_mode))
-        report_operand(source, walk, EINVAL, "is no plain file any more");
+        report_operand(source, walk, ENOTDIR, "is no plain file any more");
     walk->operand++;
     return found && S_ISREG(item->status.st_mode);
 }

@@ -21,9 +21,10 @@ struct squeezed_source {
     void *source;
     const struct source_ops *ops;
     unsigned level;
-    bool allowed;
-    struct squeezer *squeezer;
-    uint8_t *room; /* BLOCK_SIZE */
+    bool allowed, has_said;
+    struct source_item end;    /* held back while it is said why nothing was squeezed */
+    struct squeezer *squeezer; /* NULL: a build without libzstd */
+    uint8_t *room;             /* BLOCK_SIZE */
     uint32_t pass, next_pass, round;
     double path_bps;
     double squeeze_bps; /* of what goes in; 0: not known yet */
@@ -123,10 +124,20 @@ static void squeeze_item(struct squeezed_source *squeezed, uint8_t *buffer,
 static enum source_result squeezed_next(void *context, uint8_t *buffer, struct source_item *out)
 {
     struct squeezed_source *squeezed = context;
+    if (squeezed->has_said) {
+        *out = squeezed->end;
+        return SOURCE_END;
+    }
     enum source_result result = squeezed->ops->next(squeezed->source, buffer, out);
     if (result == SOURCE_BLOCK)
         squeeze_item(squeezed, buffer, out);
-    return result;
+    if (result != SOURCE_END || squeezed->allowed)
+        return result;
+    squeezed->has_said = true;
+    squeezed->end = *out;
+    error_set(&out->error, ERROR_USAGE, "nothing was compressed: the %s end was built without zstd",
+              squeezed->squeezer == NULL ? "sending" : "receiving");
+    return SOURCE_NOTE;
 }
 
 static bool squeezed_answer(void *context, uint32_t block, const uint8_t *bytes, size_t size,
@@ -167,7 +178,8 @@ static void squeezed_set_existing(void *context, const uint8_t *bitmap, size_t s
     struct squeezed_source *squeezed = context;
     size_t names = squeezed->ops->names(squeezed->source)->name_count;
     size_t bits = (names + 7) / 8;
-    squeezed->allowed = size > bits && (bitmap[bits] & SQUEEZED_IS_READ) != 0;
+    squeezed->allowed =
+        squeezed->squeezer != NULL && size > bits && (bitmap[bits] & SQUEEZED_IS_READ) != 0;
     squeezed->ops->set_existing(squeezed->source, bitmap, size < bits ? size : bits);
 }
 
@@ -208,7 +220,7 @@ const struct source_ops squeezed_source_ops = {
 struct squeezed_source *squeezed_source_new(void *source, const struct source_ops *ops,
                                             unsigned level)
 {
-    struct squeezed_source *squeezed = squeeze_is_possible() ? calloc(1, sizeof *squeezed) : NULL;
+    struct squeezed_source *squeezed = calloc(1, sizeof *squeezed);
     if (squeezed == NULL)
         return NULL;
     *squeezed = (struct squeezed_source){.source = source,
@@ -216,7 +228,8 @@ struct squeezed_source *squeezed_source_new(void *source, const struct source_op
                                          .level = level,
                                          .squeezer = squeezer_new(),
                                          .room = malloc(BLOCK_SIZE)};
-    if (squeezed->squeezer != NULL && squeezed->room != NULL)
+    bool whole = squeezed->squeezer != NULL || !squeeze_is_possible();
+    if (whole && squeezed->room != NULL)
         return squeezed;
     squeezer_free(squeezed->squeezer);
     free(squeezed->room);

@@ -166,7 +166,13 @@ def same_content(a, b):
 
 
 class Moments(hosts.Case):
-    """Random moments of a large file's copy at 1 Gbit/s; either side, at random."""
+    """Random moments of a large file's copy at 1 Gbit/s; either side, at random. They are drawn by how
+    much has arrived, so that they lie all over the file on a machine of any speed."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(setattr, hosts, "TIMEOUT", hosts.TIMEOUT)
+        hosts.TIMEOUT = max(hosts.TIMEOUT, SIZE // (8 * MIB))  # seconds
 
     def journalled(self):
         """Bytes that the journal over there knows of: what a run that is killed leaves."""
@@ -191,16 +197,15 @@ class Moments(hosts.Case):
         words = ("copy", "--limit", "1gbit", *RETRY, source, self.remote("far"))
         old = self.write("far/file", 5000)
         before = content(old)
-        span = max(0.3, SIZE * 8 / 1e9 / MOMENTS)  # about what all of it takes, shared out
         worst = kills = 0
         hosts.link("stats", "--reset")
         for moment in range(MOMENTS):
             process = self.start(*words)
-            arrived = self.journalled()
-            begun = hosts.wait_until(lambda: self.journalled() > arrived or
-                                     process.poll() is not None, 120)
+            moment_at = self.journalled() + choice.uniform(0, 2 * SIZE / (MOMENTS + 1))
+            begun = hosts.wait_until(lambda: self.journalled() > moment_at or
+                                     process.poll() is not None, hosts.TIMEOUT)
             self.assertTrue(begun, "nothing arrives")
-            time.sleep(choice.uniform(0, span))
+            time.sleep(choice.uniform(0, 0.1))
             victims = hosts.own_processes()
             known = self.journalled()
             for victim in victims if choice.random() < 0.3 else [choice.choice(sorted(victims))] \

@@ -74,6 +74,16 @@ class Squeezed(hosts.Case):
         self.same_tree("near/tree", "far/tree")
         self.assertLess(result.events()[-1]["payload_sent"], 3 * MIB)
 
+    def test_pipes_are_not_compressed_and_it_is_said(self):
+        source = self.write("near/file", text="again and again\n" * 100000)
+        said = "-z: standard input and output are not compressed"
+        with open(source, "rb") as standard:
+            pushed = self.copy("-z", "-", self.remote("far/file"), stdin=standard)
+        self.assertIn(said, pushed.stderr)
+        self.same_file("near/file", "far/file")
+        self.assertIn(said, self.copy("-z", self.remote("far/file"), "-").stderr)
+        self.assertNotIn("-z:", self.copy("-z", source, self.remote("far")).stderr)
+
     def test_words(self):
         source = self.write("near/file", 10)
         for level in ("0", "20", "fast"):

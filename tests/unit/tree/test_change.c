@@ -190,7 +190,7 @@ static void test_vanished_before_read(void **state)
     run();
     assert_true(copy.finished);
     assert_int_equal(copy.problems, 1);
-    assert_int_equal(copy.problem.kind, ERROR_NOT_FOUND);
+    assert_int_equal(copy.problem.kind, ERROR_CHANGED);
     assert_int_equal(copy.done, 71);
     assert_file(at(target, "source/c"), 10, 2);
 }
