@@ -17,6 +17,7 @@
 #define CUT_SHARED 0.7
 #define EXCESS_GROSS 0.20 /* cut at once, whatever it turns out to be */
 #define AMBIENT_MAX 0.5
+#define WORSE_SIGMAS 3.0
 #define DOWN_STALE_LOOPS_MOST 160.0
 
 /* A DOWN goes low enough that all of the suspected loss would be gone if it were our doing. */
@@ -43,11 +44,39 @@ void rate_down_end(struct rate_controller *c)
     c->cycle.cruise = (struct rate_tally){0};
 }
 
+/* The path carries `bps`, and loses `own` of what is below. */
+static void full(struct rate_controller *c, double own, double bps, uint64_t now_ns)
+{
+    if (own < c->ambient)
+        c->ambient = own;
+    bps *= 0.98 / (1 - c->ambient);
+    if (bps < c->base_bps)
+        rate_cut(c, bps);
+    c->path_class = PATH_SHALLOW;
+    rate_hold(c, now_ns);
+}
+
+/* What every rate of late says at once needs no DOWN. */
+static bool is_answered(struct rate_controller *c, double bps, double loss, uint64_t now_ns)
+{
+    double own = 0, carried_bps = 0;
+    enum rate_verdict verdict = rate_answer_judge(c, bps, loss, now_ns, &own, &carried_bps);
+    if (verdict == RATE_OWN) {
+        c->ambient = rate_clamp(own, 0, AMBIENT_MAX);
+        c->ambient_known = true;
+    } else if (verdict == RATE_FULL) {
+        full(c, own, carried_bps, now_ns);
+    }
+    return verdict != RATE_UNCLEAR;
+}
+
 /* More is lost than the path's own share. */
 static void on_excess(struct rate_controller *c, const struct rate_sample *s, double loss,
                       uint64_t now_ns)
 {
     struct rate_cycle *cycle = &c->cycle;
+    if (is_answered(c, rate_tally_bps(&cycle->cruise), loss, now_ns))
+        return;
     double excess = loss - c->ambient;
     bool queue_full = rate_queue_is_full(c, s->queue_s);
     bool gross = excess > EXCESS_GROSS;
@@ -178,6 +207,8 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
             c->ambient = low;
         return;
     }
+    if (is_answered(c, x_high, high, now_ns))
+        return;
     if (down_cured(c, sigma)) {
         double y_low = x_low * (1 - low), y_high = x_high * (1 - high);
         double best = y_low > y_high ? y_low : y_high;
@@ -190,6 +221,8 @@ static void judge_down(struct rate_controller *c, uint64_t now_ns)
         rate_hold(c, now_ns);
         return;
     }
+    if (low - high > RATE_EXCESS_MIN + WORSE_SIGMAS * sigma)
+        return; /* less was sent and more was lost: the path changed meanwhile, to be asked anew */
     /* The rate is not to blame, so what both rates lost is the path's own. */
     cycle->hold_until_ns = now_ns;
     double own = (down->lost + before->lost) / (down->packets + before->packets);

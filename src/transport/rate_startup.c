@@ -10,15 +10,17 @@
 
 #define FIRST_BPS 25e6
 #define FIRST_PACKETS 64.0
-#define FIRST_RTT_MIN_S 0.010 /* acks come no faster than feedback can be used */
-#define GROWTH_FIRST 8.0      /* from the first flight, which is a guess at the low end */
-#define GROWTH 4.0
-#define FOLLOWS 0.8 /* of the best delivered share seen */
-#define NEARLY 0.93 /* ... and a queue at its end */
+#define FIRST_RTT_MIN_S 0.010   /* acks come no faster than feedback can be used */
+#define OPENING_RTT_MIN_S 0.015 /* shorter ones are soon over */
+#define GROWTH_MOST 8.0
+#define GROWTH_LEAST 4.0
+#define PROBE_QUEUE_RTTS 0.7 /* what a probe may leave behind where nothing more is carried */
+#define FOLLOWS 0.8          /* of the best delivered share seen */
+#define NEARLY 0.93          /* ... and a queue at its end */
 #define WINDOW_PACKETS_MIN 40.0
 #define PROBE_PACKETS 32.0
 #define FLIGHT_PACKETS 16.0
-#define PROBE_RTTS 0.2
+#define PROBE_RTTS 0.1
 #define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
 #define MEMORY_HELD_SHARE 0.95
@@ -37,6 +39,17 @@ struct window {
     double queue_s; /* least; negative: unknown */
 };
 
+/* The first flight begins with a short train, to which a path of many times the first rate shows
+ * itself an RTT earlier. It is a hint for the next probe and no rate: tokens may carry it. */
+static void open_with_train(struct rate_controller *c)
+{
+    struct rate_startup *startup = &c->startup;
+    double limit = c->config.limit_bps != 0 ? (double)c->config.limit_bps : RATE_MAX_BPS;
+    startup->probe_bps = GROWTH_MOST * startup->first_bps;
+    if (rate_rtt_s(c) >= OPENING_RTT_MIN_S && startup->probe_bps < limit)
+        startup->opening = startup->probe_due = true;
+}
+
 void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
 {
     double rtt = rate_rtt_s(c) > FIRST_RTT_MIN_S ? rate_rtt_s(c) : FIRST_RTT_MIN_S;
@@ -48,6 +61,8 @@ void rate_startup_init(struct rate_controller *c, uint64_t now_ns)
     if (remembered > first) {
         c->startup.memory_bps = (double)c->config.remembered.rate_bps;
         c->startup.memory_use = MEMORY_TRIED;
+    } else {
+        open_with_train(c);
     }
 }
 
@@ -86,6 +101,8 @@ double rate_startup_pacing_bps(const struct rate_controller *c)
 double rate_startup_most_bps(const struct rate_controller *c)
 {
     double probe = c->startup.probe_bps, carried = c->startup.carried_bps;
+    if (c->startup.opening)
+        return carried; /* the train is a short one; a hole in the path shows sooner */
     return probe > carried ? probe : carried;
 }
 
@@ -94,6 +111,8 @@ static double probe_s(const struct rate_controller *c)
 {
     double least = 2 * rate_queue_limit_s(c, 0);
     double packets = PROBE_PACKETS * 8.0 * c->config.datagram_bytes / c->startup.probe_bps;
+    if (c->startup.opening)
+        return packets;
     double seconds = PROBE_RTTS * rate_rtt_s(c), interval = flight_interval_s(c);
     seconds = seconds > least ? seconds : least;
     seconds = seconds > packets ? seconds : packets;
@@ -126,7 +145,9 @@ void rate_startup_plan(struct rate_controller *c, struct rate_plan *plan, uint64
                rate_since_s(now_ns, startup->probe_ns) > patience) {
         startup->probe_due = true; /* its answer never came */
     }
-    if (startup->probe_due) {
+    bool unmarked = startup->opening && startup->begun++ == 0; /* the receiver's clock is not known
+                                                                  before a packet or two */
+    if (startup->probe_due && !unmarked) {
         startup->probe_due = false;
         startup->probing = true;
         startup->probe_ns = now_ns;
@@ -218,6 +239,16 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     rate_drain_begin(c, now_ns);
 }
 
+/* A first flight is a guess at the low end. On short round trips a probe takes a large part of one.
+ */
+static double growth(const struct rate_controller *c)
+{
+    double longest = PROBE_QUEUE_RTTS * rate_rtt_s(c) / probe_s(c);
+    if (c->startup.carried_bps < 1.1 * c->startup.first_bps)
+        return GROWTH_MOST;
+    return rate_clamp(1 + longest, GROWTH_LEAST, GROWTH_MOST);
+}
+
 /* `bps` arrived: the next probe asks for more. */
 static void grow(struct rate_controller *c, double bps)
 {
@@ -225,8 +256,7 @@ static void grow(struct rate_controller *c, double bps)
     double limit = c->config.limit_bps != 0 ? (double)c->config.limit_bps : RATE_MAX_BPS;
     if (bps > startup->carried_bps)
         startup->carried_bps = rate_clamp(bps, rate_floor_bps(c), limit);
-    double growth = startup->carried_bps < 1.1 * startup->first_bps ? GROWTH_FIRST : GROWTH;
-    startup->probe_bps = startup->carried_bps * growth;
+    startup->probe_bps = startup->carried_bps * growth(c);
     if (startup->carried_bps < startup->memory_bps) { /* three quarters of it arrived */
         startup->probe_bps = BEYOND_MEMORY * startup->memory_bps;
         startup->carried_bps = MEMORY_HELD_SHARE * startup->memory_bps;
@@ -255,6 +285,20 @@ void rate_startup_void(struct rate_controller *c, const struct rate_plan *plan, 
     c->startup.probe_due = c->startup.probe_due || plan->probe;
 }
 
+/* What did not arrive as it was sent says nothing against the path. */
+static void judge_opening(struct rate_controller *c, double ratio, double delivered_bps,
+                          uint64_t now_ns)
+{
+    struct rate_startup *startup = &c->startup;
+    startup->opening = false;
+    startup->grown_ns = now_ns;
+    if (ratio < FOLLOWS)
+        return;
+    double limit = c->config.limit_bps != 0 ? (double)c->config.limit_bps : RATE_MAX_BPS;
+    startup->probe_bps = rate_clamp(GROWTH_MOST * delivered_bps, rate_floor_bps(c), limit);
+    startup->probe_due = true;
+}
+
 static void judge_probe(struct rate_controller *c, const struct rate_sample *sample,
                         uint64_t now_ns)
 {
@@ -262,6 +306,10 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
     struct window w = window_of(startup, 1e-9, 1);
     double delivered = window_delivered(startup, &w);
     double ratio = delivered * w.seconds / w.sent_bits / startup->best_ratio;
+    if (startup->opening) {
+        judge_opening(c, ratio, delivered, now_ns);
+        return;
+    }
     note_growth(startup, delivered, now_ns);
     bool queued = sample->queue_mean_s > rate_queue_limit_s(c, 0.5) ||
                   w.span - w.seconds > STRETCH_LEAST_S + 2 * rate_queue_limit_s(c, 0);
@@ -303,7 +351,8 @@ static void judge_flight(struct rate_controller *c, const struct rate_sample *sa
     if ((!follows && queued) || (startup->poor > 0 && proved))
         leave(c, &w, queued, now_ns);
     else if (follows && sample->queue_mean_s <= rate_queue_limit_s(c, 1) &&
-             sample->plan.step == 0 && startup->step == 0 && !startup->probe_due)
+             sample->plan.step == startup->step && startup->carried_bps <= startup->first_bps &&
+             !startup->opening && !startup->probe_due)
         grow(c, 0);
 }
 

@@ -1,7 +1,7 @@
 /* The rate controller's inside, shared by its files: rate_controller.c (the interface, plans and
  * measures), rate_startup.c (STARTUP and DRAIN), rate_cycle.c (CRUISE), rate_raise.c (UP),
- * rate_loss.c (DOWN), rate_blind.c (nothing arrives) and rate_memory.c (what is remembered of a
- * path).
+ * rate_loss.c (DOWN), rate_answer.c (how delivery answered to rate), rate_blind.c (nothing arrives)
+ * and rate_memory.c (what is remembered of a path).
  *
  * Rates are doubles in bits of UDP payload a second, times inside a sample are in seconds. Only
  * + - * / and sqrt are used, so that every compiler computes the same trace.
@@ -16,6 +16,7 @@
 #define RATE_STARTUP_LOG 128u
 #define RATE_HISTORY 64u
 #define RATE_DELIVERED 4u
+#define RATE_ANSWERS 16u
 #define RATE_MIN_BPS 64000.0
 #define RATE_FLOOR_MOST_BPS 512000.0
 #define RATE_MAX_BPS 1e12
@@ -73,6 +74,8 @@ struct rate_startup {
     double carried_bps; /* arrives; sent while a probe's answer is on its way */
     double probe_bps;   /* of the present, last or next probe */
     bool probing, probe_due;
+    bool opening;      /* the train at the head of the first flight is on its way */
+    unsigned begun;    /* intervals of the opening */
     uint64_t probe_ns; /* when the last began */
     unsigned step;     /* counted from 0, the first flight */
     unsigned doubts;
@@ -133,6 +136,24 @@ struct rate_blind {
     bool fell;                    /* the rate was lowered for it */
 };
 
+/* What was sent at about one rate, and what of it arrived. */
+struct rate_answer {
+    uint64_t at_ns;
+    double sent_bps, delivered_bps, seconds, packets;
+};
+
+struct rate_answers {
+    struct rate_answer log[RATE_ANSWERS]; /* ring */
+    unsigned count;
+};
+
+/* Of a loss above the path's own share. */
+enum rate_verdict {
+    RATE_UNCLEAR,
+    RATE_FULL, /* more is sent than the path carries */
+    RATE_OWN   /* the path loses as much at any rate */
+};
+
 struct rate_fixed {
     double bps;
     double bad_s;
@@ -175,6 +196,7 @@ struct rate_controller {
     struct rate_fixed fixed;
     struct rate_history history;
     struct rate_blind blind;
+    struct rate_answers answers;
 };
 
 /* rate_controller.c */
@@ -223,6 +245,14 @@ void rate_drain_rtt(struct rate_controller *c, double rtt_s, uint64_t now_ns);
 /* Climbs once more, from the rate believed now. */
 void rate_startup_again(struct rate_controller *c, uint64_t now_ns);
 void rate_startup_halve(struct rate_controller *c);
+
+/* rate_answer.c */
+void rate_answer_note(struct rate_controller *c, const struct rate_sample *sample);
+void rate_answer_forget(struct rate_controller *c);
+/* Whose fault `loss` at `bps` is, by all rates of late. Fills the path's own share, and what it
+ * carries where it is full. */
+enum rate_verdict rate_answer_judge(const struct rate_controller *c, double bps, double loss,
+                                    uint64_t now_ns, double *own, double *carried_bps);
 
 /* rate_blind.c */
 /* True when the interval shows a hole in the path and nothing of the rate. */

@@ -36,8 +36,6 @@ const unsigned gate_quick_count = sizeof gate_quick / sizeof gate_quick[0];
  * the run, and so does a name that is no cell's: the list stays true. */
 const struct gate_miss gate_misses[] = {
     {"whole-10m-50m-5ms", "the queue target of 4 ms is nearly the whole queue of 5 ms"},
-    {"loss-10m-50ms-10%", "two loss events a round trip: one seed in twenty cuts on bad luck"},
-    {"step-10-1m-50ms", "half a round trip passes until the collapse is certain"},
     {"cubic-0.1bdp-1g-50ms", "loss that CUBIC yields to is none that petrel has to"},
     {"bbr-1bdp-1g-50ms", "BBR keeps the queue full, and petrel makes room"},
     {"bbr-1bdp-100m-50ms", "BBR keeps the queue full, and petrel makes room"},
