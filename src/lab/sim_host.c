@@ -161,6 +161,7 @@ static void begin_session(struct sim_host *host)
                                     .channel = host->config.channel,
                                     .starts_on_channel = result->address.family == 0,
                                     .lanes = host->config.lanes ? host->config.lanes : 1,
+                                    .grows_from = host->config.grows ? host->config.lanes : 0,
                                     .rtt_ns = result->rtt_ns,
                                     .limit_bps = host->config.limit_bps,
                                     .fixed_bps = host->config.fixed_bps,
@@ -426,10 +427,24 @@ static void open_first_lane(struct sim_host *host)
     }
 }
 
+/* As net/driver_lanes, under --lanes auto. */
+static void open_further_lanes(struct sim_host *host)
+{
+    while (host->config.grows && host->confirmed &&
+           session_lanes_worth(host->session) > host->config.lanes + host->lanes_opened) {
+        uint64_t before = host->lanes_opened;
+        sim_host_open_lane(host);
+        if (host->lanes_opened == before) {
+            return;
+        }
+    }
+}
+
 static void run_session(struct sim_host *host)
 {
     step_above(host);
     open_first_lane(host);
+    open_further_lanes(host);
     unsigned lanes = session_lane_count(host->session);
     for (unsigned lane = 0; lane < lanes; lane++) {
         send_lane(host, lane);

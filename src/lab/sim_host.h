@@ -21,6 +21,7 @@ struct sim_host_config {
     bool channel;  /* the stream beside the datagrams, for when these are not answered */
     uint64_t stream_bps;
     unsigned lanes;
+    bool grows;                       /* a client opens more than `lanes` when they are worth it */
     uint8_t version_min, version_max; /* 0: this program's */
     uint8_t lanes_max;                /* 0: all */
     bool no_aes;

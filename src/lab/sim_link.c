@@ -14,7 +14,10 @@ void sim_link_init(struct sim_link *link, const struct sim_link_config *config, 
 {
     *link = (struct sim_link){.config = *config, .up = true};
     random_seed(&link->random, seed);
-    link->policer_fill = config->policer_burst_bytes * BITS_NS;
+    link->policer.fill = config->policer_burst_bytes * BITS_NS;
+    for (unsigned i = 0; i < SIM_FLOWS_MAX; i++) {
+        link->flow_policer[i].fill = config->flow_policer_burst_bytes * BITS_NS;
+    }
 }
 
 static uint64_t backlog_bytes(const struct sim_link *link, uint64_t now_ns)
@@ -61,26 +64,34 @@ static void apply_changes(struct sim_link *link, uint64_t now_ns)
     }
 }
 
-static bool policer_passes(struct sim_link *link, uint64_t now_ns, uint64_t bytes)
+static bool bucket_passes(struct sim_bucket *bucket, uint64_t bps, uint64_t burst_bytes,
+                          uint64_t now_ns, uint64_t bytes)
 {
-    const struct sim_link_config *config = &link->config;
-    if (config->policer_bps == 0) {
+    if (bps == 0) {
         return true;
     }
-    uint64_t full = config->policer_burst_bytes * BITS_NS;
-    uint64_t fill_ns = full / config->policer_bps + 1;
-    uint64_t passed_ns = now_ns - link->policer_at_ns;
-    link->policer_at_ns = now_ns;
-    if (passed_ns >= fill_ns || link->policer_fill + passed_ns * config->policer_bps >= full) {
-        link->policer_fill = full;
+    uint64_t full = burst_bytes * BITS_NS;
+    uint64_t passed_ns = now_ns - bucket->at_ns;
+    bucket->at_ns = now_ns;
+    if (passed_ns >= full / bps + 1 || bucket->fill + passed_ns * bps >= full) {
+        bucket->fill = full;
     } else {
-        link->policer_fill += passed_ns * config->policer_bps;
+        bucket->fill += passed_ns * bps;
     }
-    if (link->policer_fill < bytes * BITS_NS) {
+    if (bucket->fill < bytes * BITS_NS) {
         return false;
     }
-    link->policer_fill -= bytes * BITS_NS;
+    bucket->fill -= bytes * BITS_NS;
     return true;
+}
+
+static bool policer_passes(struct sim_link *link, unsigned flow, uint64_t now_ns, uint64_t bytes)
+{
+    const struct sim_link_config *config = &link->config;
+    return bucket_passes(&link->flow_policer[flow % SIM_FLOWS_MAX], config->flow_policer_bps,
+                         config->flow_policer_burst_bytes, now_ns, bytes) &&
+           bucket_passes(&link->policer, config->policer_bps, config->policer_burst_bytes, now_ns,
+                         bytes);
 }
 
 /* Passes the datagram through the limiter; *leave_ns is when its last bit is out. */
@@ -153,7 +164,7 @@ static struct sim_arrival arrive(struct sim_link *link, uint64_t leave_ns)
     return arrival;
 }
 
-static enum sim_fate judge(struct sim_link *link, uint64_t now_ns, uint64_t bytes,
+static enum sim_fate judge(struct sim_link *link, unsigned flow, uint64_t now_ns, uint64_t bytes,
                            uint64_t *leave_ns)
 {
     if (!link->up) {
@@ -162,7 +173,7 @@ static enum sim_fate judge(struct sim_link *link, uint64_t now_ns, uint64_t byte
     if (link->config.mtu != 0 && bytes > link->config.mtu) {
         return SIM_TOO_BIG;
     }
-    if (!policer_passes(link, now_ns, bytes)) {
+    if (!policer_passes(link, flow, now_ns, bytes)) {
         return SIM_POLICED;
     }
     if (!queue_passes(link, now_ns, bytes, leave_ns)) {
@@ -174,10 +185,16 @@ static enum sim_fate judge(struct sim_link *link, uint64_t now_ns, uint64_t byte
 unsigned sim_link_offer(struct sim_link *link, uint64_t now_ns, uint32_t size,
                         struct sim_arrival arrivals[2], enum sim_fate *fate)
 {
+    return sim_link_offer_flow(link, 0, now_ns, size, arrivals, fate);
+}
+
+unsigned sim_link_offer_flow(struct sim_link *link, unsigned flow, uint64_t now_ns, uint32_t size,
+                             struct sim_arrival arrivals[2], enum sim_fate *fate)
+{
     uint64_t bytes = size + SIM_LINK_OVERHEAD;
     uint64_t leave_ns = now_ns;
     apply_changes(link, now_ns);
-    *fate = judge(link, now_ns, bytes, &leave_ns);
+    *fate = judge(link, flow, now_ns, bytes, &leave_ns);
     link->counts.fates[*fate]++;
     link->counts.offered_bytes += bytes;
     if (*fate != SIM_PASSED) {

@@ -49,8 +49,9 @@ struct sim_link_config {
     uint32_t reorder; /* share held back by up to reorder_ns and overtaken meanwhile */
     uint64_t reorder_ns;
     uint32_t duplicate;
-    uint32_t corrupt;                          /* share of which one bit is flipped */
-    uint64_t policer_bps, policer_burst_bytes; /* a token bucket that drops; 0: none */
+    uint32_t corrupt;                                    /* share of which one bit is flipped */
+    uint64_t policer_bps, policer_burst_bytes;           /* a token bucket that drops; 0: none */
+    uint64_t flow_policer_bps, flow_policer_burst_bytes; /* the same for each flow by itself */
     uint32_t mtu; /* larger IP packets vanish without a word; 0: no limit */
     struct sim_change changes[SIM_CHANGES_MAX]; /* ascending times */
     unsigned change_count;
@@ -79,6 +80,13 @@ struct sim_link_counts {
     uint64_t queue_ns_max; /* longest wait in the queue */
 };
 
+struct sim_bucket {
+    uint64_t fill; /* tokens: bits x 10^9 */
+    uint64_t at_ns;
+};
+
+#define SIM_FLOWS_MAX 16u
+
 struct sim_link {
     struct sim_link_config config;
     struct random random;
@@ -87,15 +95,17 @@ struct sim_link {
     uint64_t free_at_ns;      /* when the limiter has sent everything it holds */
     uint64_t free_remainder;  /* the part of a nanosecond beyond, in bits x 10^9 / rate */
     uint64_t last_arrival_ns; /* of datagrams in order */
-    uint64_t policer_fill;    /* tokens: bits x 10^9 */
-    uint64_t policer_at_ns;
+    struct sim_bucket policer, flow_policer[SIM_FLOWS_MAX];
     struct sim_link_counts counts;
 };
 
 void sim_link_init(struct sim_link *link, const struct sim_link_config *config, uint64_t seed);
 
-/* Offers a datagram of `size` bytes of UDP payload now; times never go back. Fills `arrivals` (0,
- * 1 or 2 of them) and returns how many; *fate says why none. */
+/* Offers a datagram of `size` bytes of UDP payload, of the flow `flow`, now; times never go back.
+ * Fills `arrivals` (0, 1 or 2 of them) and returns how many; *fate says why none. */
+unsigned sim_link_offer_flow(struct sim_link *link, unsigned flow, uint64_t now_ns, uint32_t size,
+                             struct sim_arrival arrivals[2], enum sim_fate *fate);
+/* Of flow 0. */
 unsigned sim_link_offer(struct sim_link *link, uint64_t now_ns, uint32_t size,
                         struct sim_arrival arrivals[2], enum sim_fate *fate);
 

@@ -189,8 +189,8 @@ void sim_world_send(struct sim_world *world, struct sim_host *host, unsigned lan
     struct sim_host *target = resident(world, to, &target_lane);
     struct sim_arrival arrivals[2];
     enum sim_fate fate;
-    unsigned count =
-        sim_link_offer(&world->links[host->config.link], world->now_ns, size, arrivals, &fate);
+    unsigned count = sim_link_offer_flow(&world->links[host->config.link], lane, world->now_ns,
+                                         size, arrivals, &fate);
     sim_trace_add(&world->trace, world->now_ns, SIM_MARK_SEND, host->index, size, fate,
                   count > 0 ? arrivals[0].at_ns : 0);
     if (target == NULL) {

@@ -60,6 +60,7 @@ struct driver {
     struct session *session;
     struct address peer;
     unsigned lanes_wanted, lanes_open; /* client */
+    unsigned lanes_worth;              /* the most that the session found so far */
     bool confirmed;      /* client: a sealed packet came, the server has our last flight */
     char refusal[160];   /* why a handshake packet could not leave; "" if none */
     char rejection[160]; /* what the network said of them; "" if nothing */

@@ -55,6 +55,7 @@ static void fill_session_config(struct driver *driver, struct session_config *se
         .channel = driver->udp && driver->stream != NULL && !config->stream_for_ports,
         .starts_on_channel = result->address.family == 0,
         .lanes = 1,
+        .grows_from = config->client && config->lanes == 0 ? driver_threads(0) : 0,
         .rtt_ns = result->rtt_ns != 0 ? result->rtt_ns : config->rtt_ns,
         .limit_bps = config->limit_bps,
         .fixed_bps = config->fixed_bps,
@@ -188,7 +189,8 @@ static bool open_lane(struct driver *driver, unsigned index, uint64_t now_ns)
     return true;
 }
 
-/* `--lanes auto`: one more lane when a lane's thread has little time left. */
+/* `--lanes auto`: one more lane when a lane's thread has little time left, and as many as the
+ * session finds worth it. */
 static void consider_growing(struct driver *driver, uint64_t now_ns)
 {
     if (driver->config.lanes != 0 || now_ns < driver->grow_at_ns)
@@ -205,8 +207,8 @@ static void consider_growing(struct driver *driver, uint64_t now_ns)
     unsigned most = session_datagram_lanes(driver->session);
     if (most > driver_threads(LANES_MAX))
         most = driver_threads(LANES_MAX);
-    if (busy && driver->lanes_wanted < most)
-        driver->lanes_wanted++;
+    if (busy && session_lanes_worth(driver->session) < most)
+        session_use_one_more(driver->session);
 }
 
 static void open_further_lanes(struct driver *driver, uint64_t now_ns)
@@ -215,6 +217,10 @@ static void open_further_lanes(struct driver *driver, uint64_t now_ns)
     if (!driver->confirmed || session_is_on_stream(driver->session))
         return;
     consider_growing(driver, now_ns);
+    if (driver->config.lanes == 0 && session_lanes_worth(driver->session) > driver->lanes_worth) {
+        driver->lanes_worth = session_lanes_worth(driver->session);
+        driver->lanes_wanted = driver->lanes_worth;
+    }
     while (driver->lanes_open < driver->lanes_wanted) {
         if (!open_lane(driver, driver->lanes_open, now_ns)) {
             driver->lanes_wanted = driver->lanes_open; /* we do with those there are */

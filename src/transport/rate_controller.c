@@ -270,6 +270,21 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
     rate_cycle_enter(c, now_ns);
 }
 
+void rate_controller_on_more_lanes(struct rate_controller *c, uint64_t now_ns)
+{
+    if (c->state != PHASE_CRUISE)
+        return;
+    rate_answer_forget(c);
+    if (c->path_class == PATH_SHALLOW)
+        c->path_class = PATH_UNKNOWN;
+    rate_raise_soon(c, now_ns);
+}
+
+bool rate_controller_is_settled(const struct rate_controller *c)
+{
+    return c->state == PHASE_CRUISE;
+}
+
 /* ---- Plans ---- */
 
 void rate_controller_begin_interval(struct rate_controller *c, uint64_t id, uint64_t now_ns)

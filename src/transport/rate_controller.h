@@ -90,6 +90,11 @@ void rate_controller_on_rtt(struct rate_controller *controller, uint64_t rtt_ns,
 /* The path changed: half the rate, RTT anew. Or packet size changed. */
 void rate_controller_on_new_path(struct rate_controller *controller, uint64_t now_ns);
 void rate_controller_set_datagram(struct rate_controller *controller, uint32_t datagram_bytes);
+/* More lanes carry it now, and a limit that each had may not hold for all of them: asks for more at
+ * once. Nothing changes before the start is over. */
+void rate_controller_on_more_lanes(struct rate_controller *controller, uint64_t now_ns);
+/* The start is over and the rate follows what arrives; false under a fixed rate. */
+bool rate_controller_is_settled(const struct rate_controller *controller);
 void rate_controller_decide(const struct rate_controller *controller,
                             struct rate_decision *decision);
 /* For traces and "what limited it". */

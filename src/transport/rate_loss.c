@@ -119,6 +119,11 @@ static bool make_room(struct rate_controller *c, const struct rate_sample *s, do
         return false;
     if (c->path_class == PATH_QUEUE && s->queue_s <= rate_queue_limit_s(c, 1))
         return false;
+    /* A quick start has seen little of the path: a DOWN says first what it loses by itself. */
+    if (!c->ambient_known && (!c->cycle.polite || c->cycle.down_wanted)) {
+        c->cycle.down_wanted = c->cycle.polite = true;
+        return false;
+    }
     c->cycle.down_wanted = true;
     c->cycle.cure_bps = c->base_bps * (1 - excess) * (1 - DOWN_GAIN / 10);
     rate_cut(c, c->base_bps * (c->config.policy == RATE_FAIR ? CUT_FAIR : CUT_BACKGROUND));

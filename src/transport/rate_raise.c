@@ -45,6 +45,15 @@ bool rate_raise_is_due(const struct rate_controller *c, uint64_t now_ns)
     return cycle->competing || rate_queue_now_s(c) <= rate_fair_limit_s(c);
 }
 
+void rate_raise_soon(struct rate_controller *c, uint64_t now_ns)
+{
+    struct rate_cycle *cycle = &c->cycle;
+    cycle->cruise_until_ns = cycle->hold_until_ns = now_ns;
+    cycle->small = false;
+    cycle->ladder = 0;
+    cycle->patience = 1;
+}
+
 /* Makes the plan an UP. */
 void rate_raise_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns)
 {

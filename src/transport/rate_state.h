@@ -99,6 +99,7 @@ struct rate_cycle {
     unsigned ladder;   /* large successes in a row */
     bool small;        /* the next UP is a small one */
     bool up_pending, down_pending, down_asked;
+    bool polite; /* fair, background: a DOWN was asked for before the first cut */
     uint64_t asked_ns;
     uint64_t pending_id; /* the interval whose result is waited for */
     bool down_wanted;
@@ -294,6 +295,8 @@ void rate_brake(struct rate_controller *c, double slope, uint64_t now_ns);
 void rate_judge_competition(struct rate_controller *c, const struct rate_sample *sample);
 
 /* rate_raise.c */
+/* The next UP is a large one and due now. */
+void rate_raise_soon(struct rate_controller *c, uint64_t now_ns);
 bool rate_raise_is_due(const struct rate_controller *c, uint64_t now_ns);
 void rate_raise_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t now_ns);
 void rate_raise_sample(struct rate_controller *c, const struct rate_sample *sample,

@@ -78,6 +78,7 @@ struct session *session_new(const struct session_config *config, uint64_t now_ns
         return NULL;
     }
     way_start(session);
+    lanes_start(session);
     bool more = config->client && !session->on_stream;
     for (unsigned i = 1; more && i < config->lanes && i < session->lane_count; i++)
         session_open_lane(session, &config->peer_address, LANE_DATAGRAM, now_ns, NULL);
@@ -366,6 +367,7 @@ static void on_joined(struct session *session, struct lane_slot *slot)
     if (!slot->active) {
         slot->active = true;
         session_command(slot, &session->told_state, sizeof(session->told_state));
+        lanes_joined(session);
     }
     rate_tune_lanes(session, true);
 }
@@ -596,6 +598,7 @@ void session_step(struct session *session, uint64_t now_ns)
     if (session->config.role == ROLE_SENDER && now_ns > before_ns)
         rate_book_time(session, now_ns - before_ns);
     way_step(session);
+    lanes_step(session, now_ns > before_ns ? now_ns - before_ns : 0);
     receiver_open_blocks(session);
     tell_state(session);
     hand_out_control(session);

@@ -26,9 +26,11 @@ struct session_config {
     bool channel;                /* LANE_DATAGRAM: there is a stream lane beside the others */
     bool starts_on_channel;      /* it carries everything until a datagram lane proved itself */
     unsigned lanes;              /* to begin with; more can join */
-    uint64_t rtt_ns;             /* first guess, 0 if unknown */
-    uint64_t limit_bps;          /* --limit, 0 for none */
-    uint64_t fixed_bps;          /* policy fixed:RATE, 0 for the controller */
+    unsigned
+        grows_from;     /* client: that it will open; more may be worth it. 0: no more are wanted */
+    uint64_t rtt_ns;    /* first guess, 0 if unknown */
+    uint64_t limit_bps; /* --limit, 0 for none */
+    uint64_t fixed_bps; /* policy fixed:RATE, 0 for the controller */
     enum rate_policy policy;
     struct rate_memory remembered; /* of an earlier transfer over this path; rate 0: none */
     uint16_t interface_mtu;        /* bound for MTU probes, as an IP packet; 0: 1500 */
@@ -79,6 +81,13 @@ void session_stream_ended(struct session *session, const struct error *cause, ui
 /* Opens the next datagram lane that is not open yet. */
 bool session_open_lane(struct session *session, const struct address *to, enum lane_kind kind,
                        uint64_t now_ns, struct error *error);
+
+/* Client: how many datagram lanes should be open, as far as can be told from what arrives; more
+ * than config.grows_from once a limit for each flow by itself shows. */
+unsigned session_lanes_worth(const struct session *session);
+/* One more is to be used for the user's own reasons, be it one that rests; returns how many should
+ * be open for that. */
+unsigned session_use_one_more(struct session *session);
 
 /* Sender. True when a block would be taken: there is credit and the queue is short. */
 bool session_wants_block(const struct session *session);

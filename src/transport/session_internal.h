@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "transport/block_map.h"
 #include "transport/control_stream.h"
+#include "transport/lane_growth.h"
 #include "transport/lane_internal.h"
 #include "transport/rate_controller.h"
 #include "transport/session.h"
@@ -76,8 +77,9 @@ struct lane_slot {
     struct lane *lane;
     bool asked; /* opened by us; active once the peer answered on it */
     bool active, parked;
-    bool tried;  /* told to answer probes of full size before it is used again */
-    bool silent; /* three probe timeouts, and nothing since `silent_since_ns` */
+    bool resting; /* it brought nothing: no work for it */
+    bool tried;   /* told to answer probes of full size before it is used again */
+    bool silent;  /* three probe timeouts, and nothing since `silent_since_ns` */
     uint64_t silent_since_ns;
     uint64_t handed_bytes, consumed_bytes;
     uint32_t handed_sequence, consumed;
@@ -118,6 +120,8 @@ struct session {
     bool stream_recall; /* what is under way on the stream is to go by datagrams instead */
     struct control_stream control;
     struct command_state told_state;
+    struct lane_growth growth;
+    uint64_t roomy_ns; /* receiver: time in which it had buffers for more than came */
 
     /* Events to the user: a growing circular array. */
     struct session_event *events;
@@ -180,6 +184,12 @@ void way_on_silent(struct session *session, unsigned index, const struct event_s
 void way_on_alive(struct session *session, unsigned index);
 void way_step(struct session *session);
 uint64_t way_deadline(const struct session *session);
+
+/* session_lanes.c: how many lanes are worth it. */
+void lanes_start(struct session *session);
+void lanes_joined(struct session *session);
+/* `passed_ns` since the last step. */
+void lanes_step(struct session *session, uint64_t passed_ns);
 
 /* session_send.c */
 bool resend_push(struct resend_queue *queue, const struct resend *resend);

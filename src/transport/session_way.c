@@ -13,7 +13,8 @@ static bool has_stream(const struct session *session)
 bool session_lane_usable(const struct session *session, unsigned index)
 {
     const struct lane_slot *slot = &session->slots[index];
-    return slot->active && !slot->parked && (index == session->stream) == session->on_stream;
+    return slot->active && !slot->parked && !slot->resting &&
+           (index == session->stream) == session->on_stream;
 }
 
 bool session_is_on_stream(const struct session *session)

@@ -123,6 +123,38 @@ static void shallow_queue(struct sim_case *c)
     c->world.links[0].queue_bytes /= 10;
 }
 
+/* Each lane gets a quarter of what the path carries. */
+static void flow_policer(struct sim_case *c)
+{
+    c->world.links[0].flow_policer_bps = 30 * MBIT;
+    c->world.links[0].flow_policer_burst_bytes = 100000;
+    c->world.hosts[SENDER].grows = true;
+}
+
+static void flow_policer_pull(struct sim_case *c)
+{
+    flow_policer(c);
+    c->world.hosts[SENDER].grows = false;
+    c->world.hosts[RECEIVER].grows = true;
+    sim_case_pull(c);
+}
+
+/* One lane carries all there is: a second brings nothing. */
+static void one_lane_is_enough(struct sim_case *c)
+{
+    c->world.hosts[SENDER].grows = true;
+}
+
+static const char *four_lanes(const struct sim_outcome *outcome)
+{
+    return outcome->statistics[SENDER].lanes < 4 ? "fewer than four lanes were opened" : NULL;
+}
+
+static const char *two_lanes_at_most(const struct sim_outcome *outcome)
+{
+    return outcome->statistics[SENDER].lanes > 2 ? "more lanes were opened for nothing" : NULL;
+}
+
 static void policer(struct sim_case *c)
 {
     c->world.links[0].policer_bps = 50 * MBIT;
@@ -328,6 +360,10 @@ const struct scenario path_scenarios[] = {
     {"shuffle-58", 100 * MBIT, 120 * MS, 100, BLOCK_SIZE, 80, shuffle_58, NULL},
     {"shuffle-58-2m", 100 * MBIT, 120 * MS, 2, BLOCK_SIZE, 10, shuffle_58, NULL},
     {"shallow-queue", 100 * MBIT, 40 * MS, 0, 0, 55, shallow_queue, NULL},
+    {"flow-policer", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer, four_lanes},
+    {"flow-policer-pull", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer_pull, four_lanes},
+    {"one-lane-is-enough", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 88, one_lane_is_enough,
+     two_lanes_at_most},
     {"policer", 100 * MBIT, 40 * MS, 0, 0, 30, policer, NULL},
     {"rate-drops", 100 * MBIT, 40 * MS, 0, 0, 15, rate_drops, NULL},
     {"rate-rises", 100 * MBIT, 40 * MS, 0, 0, 25, rate_rises, NULL},
