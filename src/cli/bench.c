@@ -150,30 +150,49 @@ static void wait_for_flow(const struct bench *bench, const struct tcp_flow *flow
         nanosleep(&nap, NULL);
 }
 
+static void end_near_flow(struct tcp_flow *flow, bool stop, const struct rate_window *window,
+                          struct tcp_figures *figures, struct error *error)
+{
+    struct tcp_flow_report report = {0};
+    tcp_flow_end(flow, stop, &report);
+    tcp_figures_of(figures, &report, window);
+    if (report.error.kind != ERROR_NONE)
+        error_set(error, report.error.kind, "%s", report.error.text);
+}
+
+static void end_far_flow(struct bench *bench, bool stop, const struct rate_window *window,
+                         struct tcp_figures *figures, struct error *error)
+{
+    const struct measure_request end = {.what = MEASURE_END,
+                                        .of = MEASURE_TCP,
+                                        .stop = stop,
+                                        .from_ns = window->from_ns,
+                                        .until_ns = window->until_ns};
+    measure_ask(&bench->link, &end, ANSWER_NS, tcp_figures_fields, figures, error);
+}
+
 /* Both ends' figures; what we saw ourselves of a failure comes first. `window` is of the receiving
- * end's clock, and is for its figures alone. */
+ * end's clock, and is for its figures alone. Of a flow that is stopped the sender ends first: to
+ * it, the receiver's end is a broken stream. */
 static void end_flow(struct bench *bench, struct tcp_flow *flow, bool stop,
                      const struct rate_window *window, struct tcp_figures *sender,
                      struct tcp_figures *receiver, struct error *error)
 {
-    bool reverse = bench->options.reverse;
-    struct tcp_flow_report report = {0};
-    struct measure_request end = {.what = MEASURE_END, .of = MEASURE_TCP};
     const struct rate_window whole = {0};
-    struct error far_error = {0};
-    tcp_flow_end(flow, stop, &report);
-    tcp_figures_of(reverse ? receiver : sender, &report, reverse ? window : &whole);
-    end.stop = stop || report.error.kind != ERROR_NONE;
-    if (!reverse) {
-        end.from_ns = window->from_ns;
-        end.until_ns = window->until_ns;
+    struct error near_error = {0}, far_error = {0};
+    if (!bench->options.reverse) {
+        end_near_flow(flow, stop, &whole, sender, &near_error);
+        end_far_flow(bench, stop || near_error.kind != ERROR_NONE, window, receiver, &far_error);
+    } else if (stop) {
+        end_far_flow(bench, stop, &whole, sender, &far_error);
+        end_near_flow(flow, stop, window, receiver, &near_error);
+    } else {
+        end_near_flow(flow, stop, window, receiver, &near_error);
+        end_far_flow(bench, near_error.kind != ERROR_NONE, &whole, sender, &far_error);
     }
-    measure_ask(&bench->link, &end, ANSWER_NS, tcp_figures_fields, reverse ? sender : receiver,
-                &far_error);
-    if (report.error.kind != ERROR_NONE)
-        error_set(error, report.error.kind, "%s", report.error.text);
-    else if (far_error.kind != ERROR_NONE)
-        error_set(error, far_error.kind, "%s", far_error.text);
+    const struct error *first = near_error.kind != ERROR_NONE ? &near_error : &far_error;
+    if (first->kind != ERROR_NONE)
+        error_set(error, first->kind, "%s", first->text);
 }
 
 static void name_open_ports(struct bench *bench, struct error *error)
