@@ -38,7 +38,8 @@ struct item {
     size_t path_size;
     int directory; /* where `leaf` is opened */
     const char *leaf;
-    bool follow; /* a link is opened for what it leads to */
+    bool follow;  /* a link is opened for what it leads to */
+    bool is_told; /* status is what was offered: size, time and permissions alone */
     struct stat status;
     const uint8_t *hash; /* of what the receiver has under that name, NULL */
     bool has_offer;      /* the receiver tells hashes of this entry of an offer */

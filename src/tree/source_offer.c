@@ -174,6 +174,22 @@ bool offer_open_root(struct file_source *source, size_t operand)
     return source->answered_root >= 0;
 }
 
+/* A file is opened and looked at then: what was offered says enough until it is. More has to be
+ * known of one whose owner or other names matter, or that is to be removed. */
+static bool is_told_enough(const struct file_source *source, const struct entry *entry)
+{
+    const uint64_t more = TRANSFER_OWNER | TRANSFER_GROUP | TRANSFER_XATTRS | TRANSFER_ACLS |
+                          TRANSFER_HARD_LINKS | TRANSFER_REMOVE_SOURCE;
+    return entry->kind == ENTRY_FILE && (source->flags & more) == 0;
+}
+
+static void take_told(struct item *item, const struct entry *entry)
+{
+    item->is_told = true;
+    item->status = (struct stat){.st_mode = S_IFREG | entry->mode, .st_size = (off_t)entry->size};
+    item->status.st_mtim = (struct timespec){.tv_sec = entry->mtime_s, .tv_nsec = entry->mtime_ns};
+}
+
 /* Looks at an entry that is to be sent, as it is now. False: a problem, which was reported. */
 static bool look_again(struct file_source *source, const struct entry *entry,
                        const struct item *told)
@@ -194,8 +210,12 @@ static bool look_again(struct file_source *source, const struct entry *entry,
         item->directory = source->answered_root;
         item->leaf = entry->path_size == 0 ? "." : entry->path;
     }
-    found = found && jail_fstatat(item->directory, item->leaf, &item->status,
-                                  item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    if (found && is_told_enough(source, entry)) {
+        take_told(item, entry);
+        return true;
+    }
+    found = found && fstatat(item->directory, item->leaf, &item->status,
+                             item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
     struct error error = {0};
     if (!found)
         scan_set_error(&error, errno, "vanished before it was sent");

@@ -206,6 +206,70 @@ static enum put put_large(struct file_source *source, uint32_t block, const stru
     return PUT_DONE;
 }
 
+/* Whether the open file is the one that was looked at, as it was then. Of one that an answer was
+ * about only size, time and permissions are known. */
+static bool is_as_seen(const struct item *item, const struct stat *now)
+{
+    const struct stat *seen = &item->status;
+    bool same = item->is_told || (seen->st_ino == now->st_ino && seen->st_dev == now->st_dev &&
+                                  seen->st_uid == now->st_uid && seen->st_gid == now->st_gid);
+    return same && S_ISREG(now->st_mode) && (seen->st_mode & 07777) == (now->st_mode & 07777) &&
+           source_is_unchanged(seen, now);
+}
+
+/* The common case, with one look at the open file instead of two: read what the walk saw, then see
+ * that this is still what it saw. False: it is not, or cannot be read; nothing was packed. */
+static bool put_as_seen(struct file_source *source, const struct item *item, int fd,
+                        enum put *result)
+{
+    struct entry entry;
+    struct stat now;
+    fill_entry(source, item, &item->status, &entry);
+    uint8_t *place = pack_begin_file(&source->pack, &entry);
+    *result = PUT_FULL;
+    if (place == NULL)
+        return true;
+    if (read_start(fd, place, (size_t)entry.size) != (ssize_t)entry.size || fstat(fd, &now) != 0 ||
+        !is_as_seen(item, &now)) {
+        pack_cancel_file(&source->pack);
+        return false;
+    }
+    uint8_t hash[TREE_HASH_SIZE];
+    tree_hash_whole(place, (size_t)entry.size, hash);
+    end_small(source, item, &entry, hash);
+    source->files++;
+    *result = PUT_DONE;
+    return true;
+}
+
+static enum put put_open(struct file_source *source, uint32_t block, const struct item *item,
+                         int fd)
+{
+    struct stat status;
+    enum put result;
+    bool reads = !source->dry_run || item->hash != NULL;
+    if (reads && (uint64_t)item->status.st_size <= PACK_FILE_MAX &&
+        put_as_seen(source, item, fd, &result))
+        ; /* nothing is left to do */
+    else if (fstat(fd, &status) != 0)
+        result = failed(source, item, errno, "cannot be read");
+    else if (!S_ISREG(status.st_mode))
+        result = changed(source, item,
+                         item->is_told ? "became something else before it was sent"
+                                       : "is no plain file any more");
+    else if ((uint64_t)status.st_size <= PACK_FILE_MAX)
+        result =
+            reads ? put_small(source, item, fd, &status) : foretell_small(source, item, &status);
+    else if (source->large_count == LARGE_QUEUE)
+        result = PUT_FULL;
+    else if (put_large(source, block, item, fd, &status) == PUT_DONE)
+        return PUT_DONE;
+    else
+        result = PUT_FULL;
+    close(fd);
+    return result;
+}
+
 /* O_NONBLOCK: a pipe that has taken the file's place must not hang the walk. */
 static enum put put_file(struct file_source *source, uint32_t block, const struct item *item)
 {
@@ -217,25 +281,13 @@ static enum put put_file(struct file_source *source, uint32_t block, const struc
         return PUT_FULL;
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     int fd = jail_openat(item->directory, item->leaf, item->follow ? flags : flags | O_NOFOLLOW);
-    if (fd < 0)
-        return failed(source, item, errno, "cannot be opened");
-    struct stat status;
-    enum put result;
-    if (fstat(fd, &status) != 0)
-        result = failed(source, item, errno, "cannot be read");
-    else if (!S_ISREG(status.st_mode))
-        result = changed(source, item, "is no plain file any more");
-    else if ((uint64_t)status.st_size <= PACK_FILE_MAX)
-        result = source->dry_run && item->hash == NULL ? foretell_small(source, item, &status)
-                                                       : put_small(source, item, fd, &status);
-    else if (source->large_count == LARGE_QUEUE)
-        result = PUT_FULL;
-    else if (put_large(source, block, item, fd, &status) == PUT_DONE)
-        return PUT_DONE;
-    else
-        result = PUT_FULL;
-    close(fd);
-    return result;
+    if (fd >= 0)
+        return put_open(source, block, item, fd);
+    if (item->is_told && (errno == ELOOP || errno == ENXIO))
+        return changed(source, item, "became something else before it was sent");
+    return failed(source, item, errno,
+                  item->is_told && errno == ENOENT ? "vanished before it was sent"
+                                                   : "cannot be opened");
 }
 
 enum put source_put(struct file_source *source, uint32_t block, const struct item *item)
