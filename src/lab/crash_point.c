@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -53,9 +54,12 @@ void crash_point_watch(void (*watcher)(const struct file_call *call))
 
 static void tell(bool done, struct file_call call)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int saved = errno;
+    pthread_mutex_lock(&lock);
     if (done && watch != NULL)
         watch(&call);
+    pthread_mutex_unlock(&lock);
     errno = saved;
 }
 
@@ -151,7 +155,8 @@ CALL_TOLD(int, renameat2, before(), (int a, const char *b, int c, const char *d,
           TOLD(.kind = FILE_CALL_RENAME, .fd = a, .name = b, .to_fd = c, .target = d))
 CALL_TOLD(int, symlinkat, before(), (const char *to, int fd, const char *path), (to, fd, path),
           TOLD(.kind = FILE_CALL_LINK, .fd = fd, .name = path, .target = to))
-CALL(int, linkat, (int a, const char *b, int c, const char *d, int e), (a, b, c, d, e))
+CALL_TOLD(int, linkat, before(), (int a, const char *b, int c, const char *d, int e),
+          (a, b, c, d, e), TOLD(.kind = FILE_CALL_NAME, .fd = c, .name = d))
 CALL(ssize_t, readlinkat, (int fd, const char *path, char *to, size_t size), (fd, path, to, size))
 CALL(int, fstatat64, (int fd, const char *path, struct stat *status, int flags),
      (fd, path, status, flags))
@@ -166,6 +171,7 @@ static int sync_or_fail(int (*real)(int), int fd, enum file_call_kind kind)
 {
     uint64_t call = before_on(fd);
     bool fails = call != 0 && atomic_fetch_add(&syncs, 1) + 1 == failing_sync;
+    tell(kind == FILE_CALL_SYNC_ALL, TOLD(.kind = FILE_CALL_SYNC_ALL_BEGINS, .fd = fd));
     int result = fails ? -1 : real(fd);
     if (fails)
         errno = EIO;
@@ -244,8 +250,10 @@ int __wrap_openat64(int fd, const char *path, int last, ...)
     uint64_t call = before();
     bool is_new = watch != NULL && (last & O_CREAT) != 0 && faccessat(fd, path, F_OK, 0) != 0;
     int result = __real_openat64(fd, path, last, argument);
-    tell(result >= 0 && is_new,
-         TOLD(.kind = FILE_CALL_CREATE, .fd = fd, .name = path, .result = result));
+    bool is_unnamed = (last & O_TMPFILE) == O_TMPFILE;
+    tell(result >= 0 && (is_new || is_unnamed),
+         TOLD(.kind = FILE_CALL_CREATE, .fd = fd, .name = is_unnamed ? NULL : path,
+              .result = result));
     after(call);
     return result;
 }

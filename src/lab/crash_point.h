@@ -27,7 +27,8 @@ uint64_t crash_point_syncs(void);
 
 /* What changes the disk, or makes a change durable; told after it was done. */
 enum file_call_kind {
-    FILE_CALL_CREATE, /* fd, name: a new file, now open as `result` */
+    FILE_CALL_CREATE, /* fd, name: a new file, now open as `result`; name NULL: it has none */
+    FILE_CALL_NAME,   /* fd, name: one more for a file */
     FILE_CALL_MKDIR,  /* fd, name */
     FILE_CALL_LINK,   /* fd, name: a symbolic link to `target` */
     FILE_CALL_WRITE,  /* fd, offset, bytes, size */
@@ -35,6 +36,7 @@ enum file_call_kind {
     FILE_CALL_RENAME, /* fd, name, to_fd, target */
     FILE_CALL_UNLINK, /* fd, name */
     FILE_CALL_SYNC,   /* fd: a file or a directory */
+    FILE_CALL_SYNC_ALL_BEGINS, /* told before it is done */
     FILE_CALL_SYNC_ALL,
     FILE_CALL_SYNC_FAILED /* fd: as SYNC, but it failed: what was to be synced may be lost for good
                            */
@@ -49,7 +51,7 @@ struct file_call {
     size_t size;
 };
 
-/* One watcher, or NULL; called on the thread of the call. */
+/* One watcher, or NULL; called on the thread of the call, by one at a time. */
 void crash_point_watch(void (*watcher)(const struct file_call *call));
 
 #endif

@@ -45,6 +45,7 @@ struct power_disk {
     struct change *changes;
     size_t change_count;
     size_t calls;
+    size_t sync_began; /* after which call the sync of everything that goes on began */
 };
 
 static struct power_disk *recorded;
@@ -108,10 +109,10 @@ static bool is_about_names(const struct change *change)
     return change->kind <= CHANGE_UNNAME;
 }
 
-/* `thing` SIZE_MAX: everything. */
-static void make_durable(struct power_disk *disk, size_t thing)
+/* What happened until the call `until`; `thing` SIZE_MAX: everything. */
+static void make_durable(struct power_disk *disk, size_t thing, size_t until)
 {
-    for (size_t i = 0; i < disk->change_count; i++) {
+    for (size_t i = 0; i < disk->change_count && disk->changes[i].call <= until; i++) {
         struct change *change = &disk->changes[i];
         bool concerns =
             thing == SIZE_MAX ||
@@ -132,6 +133,24 @@ static void drop_bytes(struct power_disk *disk, size_t thing)
     }
 }
 
+/* A new file that has no name yet. */
+static void make_unnamed(struct power_disk *disk, int file)
+{
+    struct stat status;
+    if (fstat(file, &status) == 0)
+        add_thing(disk, (struct thing){.kind = THING_FILE,
+                                       .real = status.st_ino,
+                                       .mode = status.st_mode & 0777});
+}
+
+static void add_name(struct power_disk *disk, size_t parent, const char *name, size_t thing)
+{
+    struct change *change = add_change(disk, CHANGE_NAME);
+    change->thing = thing;
+    change->directory = change->to_directory = parent;
+    change->name = must(strdup(name));
+}
+
 static void name_thing(struct power_disk *disk, int directory, const char *name,
                        enum thing_kind kind, const char *target)
 {
@@ -144,10 +163,14 @@ static void name_thing(struct power_disk *disk, int directory, const char *name,
                                        .real = status.st_ino,
                                        .mode = status.st_mode & 0777,
                                        .target = target != NULL ? strdup(target) : NULL});
-    struct change *change = add_change(disk, CHANGE_NAME);
-    change->thing = thing;
-    change->directory = change->to_directory = parent;
-    change->name = must(strdup(name));
+    add_name(disk, parent, name, thing);
+}
+
+static void record_name(struct power_disk *disk, const struct file_call *call)
+{
+    size_t parent = thing_of(disk, call->fd), thing = thing_at(disk, call->fd, call->name);
+    if (parent != SIZE_MAX && thing != SIZE_MAX)
+        add_name(disk, parent, call->name, thing);
 }
 
 static void record_rename(struct power_disk *disk, const struct file_call *call)
@@ -212,7 +235,13 @@ static void on_call(const struct file_call *call)
     disk->calls++;
     switch (call->kind) {
     case FILE_CALL_CREATE:
-        name_thing(disk, call->fd, call->name, THING_FILE, NULL);
+        if (call->name == NULL)
+            make_unnamed(disk, call->result);
+        else
+            name_thing(disk, call->fd, call->name, THING_FILE, NULL);
+        break;
+    case FILE_CALL_NAME:
+        record_name(disk, call);
         break;
     case FILE_CALL_MKDIR:
         name_thing(disk, call->fd, call->name, THING_DIRECTORY, NULL);
@@ -232,10 +261,13 @@ static void on_call(const struct file_call *call)
         break;
     case FILE_CALL_SYNC:
         if (thing_of(disk, call->fd) != SIZE_MAX)
-            make_durable(disk, thing_of(disk, call->fd));
+            make_durable(disk, thing_of(disk, call->fd), disk->calls);
+        break;
+    case FILE_CALL_SYNC_ALL_BEGINS:
+        disk->sync_began = disk->calls;
         break;
     case FILE_CALL_SYNC_ALL:
-        make_durable(disk, SIZE_MAX);
+        make_durable(disk, SIZE_MAX, disk->sync_began);
         break;
     case FILE_CALL_SYNC_FAILED:
         drop_bytes(disk, thing_of(disk, call->fd));
@@ -312,7 +344,7 @@ struct power_disk *power_disk_new(const char *root)
     check(stat(root, &status) == 0);
     size_t thing = add_thing(disk, (struct thing){.kind = THING_DIRECTORY, .real = status.st_ino});
     take_folder(disk, thing, root);
-    make_durable(disk, SIZE_MAX);
+    make_durable(disk, SIZE_MAX, disk->calls);
     recorded = disk;
     crash_point_watch(on_call);
     return disk;

@@ -8,7 +8,9 @@
  * there whole. After a sync of a file that failed, the bytes that it was to make durable never
  * become so by another sync: systems take them for written. Harsher than any file system is.
  *
- * Single-threaded, for tests; without memory it aborts.
+ * A sync of everything covers what had happened when it began, should another thread go on.
+ *
+ * For tests; without memory it aborts.
  */
 #ifndef PETREL_LAB_POWER_DISK_H
 #define PETREL_LAB_POWER_DISK_H

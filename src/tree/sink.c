@@ -161,6 +161,11 @@ void file_sink_set_list(struct file_sink *sink, struct file_list *list)
     sink->list = list;
 }
 
+void file_sink_set_batch(struct file_sink *sink, size_t files)
+{
+    sink->batch_files = files;
+}
+
 /* Temporary names are made of the final ones alone, so two processes must not write to one place
  * at once under the same names. Whoever does not get the lock (or where there are no locks) puts a
  * random number in. */
@@ -205,6 +210,8 @@ static bool sink_open(void *context, const struct transfer_request *request,
     sink->umask = umask(0);
     umask(sink->umask);
     sink->is_open = true;
+    if (sink->batch_files == 0)
+        sink->batch_files = batch_limit();
     if (!sink_is_dry(sink))
         lock_root(sink);
     for (size_t i = 0; i < sink->place.count; i++) {
@@ -268,8 +275,8 @@ static void take_block(struct file_sink *sink, const struct sink_job *job)
 /* After every piece of work: what has waited long enough is done. */
 static void tidy(struct file_sink *sink)
 {
-    if (batch_is_due(sink) && !sink->has_failed && !sink_is_stopped(sink))
-        batch_flush(sink);
+    if (!sink->has_failed && !sink_is_stopped(sink))
+        batch_step(sink);
     large_flush_journals(sink, false);
     if (sink->has_failed) { /* buffers kept for their entries go home */
         for (size_t i = 0; i < sink->orphan_count; i++)
@@ -381,6 +388,7 @@ static void sink_close(void *context)
     if (sink->is_full) /* what is whole has its room */
         batch_flush(sink);
     batch_discard(sink);
+    sync_close(sink);
     if (sink->is_open && !sink->has_ended)
         directory_finish(sink);
     directory_close(sink);

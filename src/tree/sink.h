@@ -23,6 +23,9 @@ struct file_sink *file_sink_new(void);
  * borrowed for the sink's life. */
 void file_sink_set_list(struct file_sink *sink, struct file_list *list);
 
+/* For tests: how many files may wait for a common sync. Before open. */
+void file_sink_set_batch(struct file_sink *sink, size_t files);
+
 /* The operations; their `sink` is a struct file_sink, which close() frees. */
 extern const struct sink_ops file_sink_ops;
 

@@ -12,8 +12,8 @@
 /* ---- deliveries ---- */
 
 /* Writes the whole file and hashes what was handed to the system, after it was handed over: a byte
- * that changed on the way is found. */
-static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
+ * that changed on the way is found. `given`: its permissions. */
+static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry, uint32_t given,
                       struct error *error)
 {
     bool sparse = (sink->flags & TRANSFER_SPARSE) != 0;
@@ -27,6 +27,7 @@ static bool fill_file(struct file_sink *sink, int fd, const struct entry *entry,
         return error_set(error, ERROR_VERIFY, "its bytes differ from their hash; copy it again");
     struct facts facts = facts_of(entry);
     facts.mode = facts_mode(sink, entry->mode, sink->old.st_mode != 0 ? &sink->old : NULL);
+    facts.given = given;
     return facts_set(sink, fd, &facts, error);
 }
 
@@ -50,25 +51,51 @@ static bool write_device(struct file_sink *sink, const struct entry *entry, bool
     return done;
 }
 
-static bool small_file(struct file_sink *sink, const struct entry *entry, uint64_t temp,
-                       bool *is_new, struct error *error)
+/* What is new has no name until it gets its final one, where the system can do that; else it has a
+ * temporary one. */
+static int create_small(struct file_sink *sink, const struct entry *entry,
+                        struct waiting_file *file, int *parent, struct error *error)
+{
+    struct error no_matter = {0};
+    *parent = sink_parent(sink, sink->path, true);
+    if (*parent >= 0 && sink_way_is_free(sink, entry, *parent, &file->is_new, &no_matter) &&
+        file->is_new) {
+        uint32_t mode = facts_mode_at_once(sink, facts_mode(sink, entry->mode, NULL));
+        file->fd = unnamed_create(sink, *parent, mode != 0 ? mode : 0600);
+        file->is_unnamed = file->fd >= 0;
+    }
+    if (file->is_unnamed)
+        return file->fd;
+    file->temp = sink_temp_of(sink, sink->path);
+    file->fd = sink_create_temp(sink, sink->path, file->temp, O_RDWR, parent, error);
+    return file->fd;
+}
+
+/* Fills in all of *file but its hash. */
+static bool small_file(struct file_sink *sink, const struct entry *entry, struct waiting_file *file,
+                       struct error *error)
 {
     int parent = -1;
+    struct stat status;
     if (large_is_writing(sink, sink->path))
         return error_set(error, ERROR_EXISTS, "two files with this path came at once");
-    int fd = sink_create_temp(sink, sink->path, temp, O_WRONLY, &parent, error);
+    int fd = create_small(sink, entry, file, &parent, error);
     if (fd < 0)
         return false;
-    bool done =
-        sink_way_is_free(sink, entry, parent, is_new, error) && fill_file(sink, fd, entry, error);
-    if (close(fd) != 0 && done)
-        done = error_set_errno(error, errno, "cannot be written");
-    if (!done) {
+    bool done = (file->is_unnamed || sink_way_is_free(sink, entry, parent, &file->is_new, error)) &&
+                (fstat(fd, &status) == 0 || error_set_errno(error, errno, "cannot be written")) &&
+                fill_file(sink, fd, entry, status.st_mode & 07777, error);
+    if (done) {
+        file->device = status.st_dev;
+        return true;
+    }
+    close(fd);
+    if (!file->is_unnamed) {
         char name[TEMP_NAME_SIZE];
-        sink_temp_name(temp, name);
+        sink_temp_name(file->temp, name);
         unlinkat(parent, name, 0);
     }
-    return done;
+    return false;
 }
 
 static bool try_link(struct file_sink *sink, const char *target, const char *name, int *parent)
@@ -175,14 +202,28 @@ static bool make_special(struct file_sink *sink, const struct entry *entry, uint
     return true;
 }
 
-/* Small files, links and specials: made under a temporary name, finished with their batch. */
+/* A link or a special. */
+static bool make_other(struct file_sink *sink, const struct entry *entry, struct waiting_file *file,
+                       bool *lost, struct error *error)
+{
+    struct stat status;
+    file->temp = sink_temp_of(sink, sink->path);
+    bool made = entry->kind == ENTRY_LINK
+                    ? make_link(sink, entry, file->temp, &file->is_new, lost, error)
+                    : make_special(sink, entry, file->temp, &file->is_new, lost, error);
+    int parent = made ? sink_parent(sink, sink->path, false) : -1;
+    if (parent >= 0 && fstat(parent, &status) == 0)
+        file->device = status.st_dev;
+    return made;
+}
+
+/* Small files, links and specials: made without their final name, finished with their batch. */
 static void deliver_small(struct file_sink *sink, const struct entry *entry, bool kept)
 {
     bool is_link = entry->kind != ENTRY_FILE; /* or a special: nothing to sync, no hash */
-    uint64_t temp = sink_temp_of(sink, sink->path);
     struct error error = {0};
     sink->taken += entry->size;
-    bool is_new = false, lost = false, is_device = false;
+    bool lost = false, is_device = false;
     if (!is_link && write_device(sink, entry, &is_device, &error)) {
         sink_verified(sink, entry->size);
         sink_file_done(sink, sink->path, entry->size, entry->hash);
@@ -191,20 +232,16 @@ static void deliver_small(struct file_sink *sink, const struct entry *entry, boo
     }
     if (is_device)
         return;
-    bool made = entry->kind == ENTRY_LINK ? make_link(sink, entry, temp, &is_new, &lost, &error)
-                : is_link                 ? make_special(sink, entry, temp, &is_new, &lost, &error)
-                                          : small_file(sink, entry, temp, &is_new, &error);
+    struct waiting_file file = {
+        .path = sink->path, .fd = -1, .size = entry->size, .is_link = is_link};
+    bool made = is_link ? make_other(sink, entry, &file, &lost, &error)
+                        : small_file(sink, entry, &file, &error);
     if (lost)
         sink_lost(sink, entry->kind == ENTRY_LINK ? LOSS_LINK : LOSS_SPECIAL);
     else if (!made)
         sink_file_failed(sink, sink->path, !is_link, &error);
     if (!made)
         return;
-    struct waiting_file file = {.path = sink->path,
-                                .temp = temp,
-                                .size = entry->size,
-                                .is_link = is_link,
-                                .is_new = is_new};
     if (!is_link)
         memcpy(file.hash, entry->hash, sizeof file.hash);
     batch_add(sink, &file);
@@ -247,12 +284,27 @@ static void copy_small(struct file_sink *sink, const struct entry *entry)
     deliver_small(sink, &found, true);
 }
 
+/* Whether nothing about the file that is there has to be changed, seen without opening it. */
+static bool is_complete(struct file_sink *sink, int parent, const struct entry *entry)
+{
+    struct stat status;
+    if (parent < 0 || entry->extra_size > 0 ||
+        fstatat(parent, beneath_leaf(sink->path), &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    return entry_is_there(&status, entry) &&
+           (status.st_mode & 07777) == (facts_mode(sink, entry->mode, &status) & 0777);
+}
+
 /* What is there has the right bytes: it was read and hashed for the answer. */
 static void deliver_same(struct file_sink *sink, const struct entry *entry)
 {
     struct error error = {0};
     struct stat status;
     int parent = sink_parent(sink, sink->path, false);
+    if (is_complete(sink, parent, entry)) {
+        sink_file_skipped(sink, sink->path, entry->size, entry->hash);
+        return;
+    }
     int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
     int fd = parent < 0 ? -1 : openat(parent, beneath_leaf(sink->path), flags);
     if (fd < 0) {
@@ -265,10 +317,7 @@ static void deliver_same(struct file_sink *sink, const struct entry *entry)
                   "was changed at the destination while it was compared; copy it again");
     struct facts facts = facts_of(entry);
     facts.mode = facts_mode(sink, entry->mode, &status);
-    if (done && (!entry_is_there(&status, entry) || facts.extra_size > 0 ||
-                 (status.st_mode & 07777) != (facts.mode & 0777))) {
-        done = facts_set(sink, fd, &facts, &error);
-    }
+    done = done && facts_set(sink, fd, &facts, &error);
     close(fd);
     if (done)
         sink_file_skipped(sink, sink->path, entry->size, entry->hash);

@@ -237,13 +237,22 @@ static bool set_time(struct file_sink *sink, int fd, const struct facts *facts, 
     return true;
 }
 
+uint32_t facts_mode_at_once(const struct file_sink *sink, uint32_t mode)
+{
+    const uint64_t more = TRANSFER_OWNER | TRANSFER_GROUP | TRANSFER_XATTRS | TRANSFER_ACLS;
+    bool simple = (sink->flags & more) == 0 && (mode & sink->umask & FILE_MODE) == 0;
+    return simple ? mode & FILE_MODE : 0;
+}
+
 bool facts_set(struct file_sink *sink, int fd, const struct facts *facts, struct error *error)
 {
     struct thing thing = {.fd = fd, .name = "", .flags = AT_EMPTY_PATH};
     struct holder holder = {.fd = fd};
     uint32_t kept;
     set_owner(sink, &thing, facts, &kept);
-    if (!set_mode(sink, fd, allowed(sink, facts->mode, kept), error))
+    uint32_t mode = allowed(sink, facts->mode, kept);
+    bool is_given = facts->given != 0 && mode == facts->given;
+    if (!is_given && !set_mode(sink, fd, mode, error))
         return false;
     set_extended(sink, &holder, facts, kept);
     return set_time(sink, fd, facts, error);

@@ -50,7 +50,7 @@ static bool finish_alone(struct file_sink *sink, struct large_file *file, struct
     if (!batch_rename(sink, file->path, file->temp, file->is_new, error))
         return false;
     file->made = false; /* nothing temporary is left but the journal */
-    if (!batch_sync_directory(sink, file->path))
+    if (!sync_directory(sink, file->path))
         return error_set_errno(error, errno, "its directory cannot be synced");
     half_end(sink, file, false);
     sink_file_done(sink, file->path, file->size, file->result);
@@ -65,12 +65,25 @@ static bool verify(struct large_file *file, struct error *error)
     return true;
 }
 
-static void wait_in_batch(struct file_sink *sink, const struct large_file *file)
+/* Its descriptor goes with it. */
+static bool wait_in_batch(struct file_sink *sink, struct large_file *file, struct error *error)
 {
-    struct waiting_file waiting = {
-        .path = file->path, .temp = file->temp, .size = file->size, .is_new = file->is_new};
+    struct stat status;
+    if (fstat(file->fd, &status) != 0)
+        return error_set_errno(error, errno, "cannot be synced");
+    struct waiting_file waiting = {.path = file->path,
+                                   .fd = file->fd,
+                                   .device = status.st_dev,
+                                   .temp = file->temp,
+                                   .size = file->size,
+                                   .is_new = file->is_new};
     memcpy(waiting.hash, file->result, sizeof waiting.hash);
+    if (file->direct)
+        fcntl(file->fd, F_SETFL, 0);
+    file->fd = -1;
+    sink->large_open--;
     batch_add(sink, &waiting);
+    return true;
 }
 
 /* What ends in a hole was not written to its end. */
@@ -149,7 +162,7 @@ void large_finish_if_whole(struct file_sink *sink, struct large_file *file)
     bool waits = file->size <= BATCH_FILE_MAX && file->journal == NULL && !file->in_place;
     bool done = file->back != NULL || prepare(sink, file, waits, &error);
     if (done && waits)
-        wait_in_batch(sink, file);
+        done = wait_in_batch(sink, file, &error);
     else if (done && !is_read_back(sink, file, &error))
         return; /* comes again when that is done */
     else if (done)

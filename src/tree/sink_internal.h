@@ -14,6 +14,8 @@
  *   sink_open.c       their files: made, opened, written
  *   sink_finish.c     their end: compared, synced, read back, named
  *   sink_batch.c      files that wait for a common sync, then their final names
+ *   sink_sync.c       that sync, beside the other work or at once
+ *   sink_unnamed.c    new files that have no name until their final one
  *   sink_directory.c  directories: made open to us, modes and times at the end
  *   sink_holes.c      blocks and pages of zeros
  *   sink_squeezed.c   blocks that were made smaller on the way (-z)
@@ -25,6 +27,8 @@
 #ifndef PETREL_TREE_SINK_INTERNAL_H
 #define PETREL_TREE_SINK_INTERNAL_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -47,6 +51,9 @@
 #define BATCH_FILES 4096  /* the limits of a batch: files, bytes, time */
 #define BATCH_BYTES (64u << 20)
 #define BATCH_NS UINT64_C(1000000000)
+#define BATCH_FIRST_NS UINT64_C(100000000) /* the first one, so that something is there early */
+#define SYNC_ALONE 8               /* up to so many files are synced one by one, without syncfs */
+#define SYSTEMS 16                 /* file systems that syncs remember */
 #define BATCH_FILE_MAX (16u << 20) /* larger files are synced alone, and have a journal */
 #define JOURNALS_OPEN 256          /* files with a journal at once; further ones have none */
 #define HOLDINGS_OPEN 64           /* offered large files that are being told of */
@@ -72,6 +79,7 @@ struct facts {
     uint32_t mtime_ns;
     const uint8_t *extra; /* tree/attributes.h */
     size_t extra_size;
+    uint32_t given; /* permissions that it has already; 0: not known */
 };
 
 static inline struct facts facts_of(const struct entry *entry)
@@ -90,18 +98,38 @@ struct open_directory {
     uint64_t used;
 };
 
+/* A file or link that is whole, but for its final name. */
 struct waiting_file {
     char *path;
-    uint64_t temp;
+    int fd; /* of the file, -1 for a link */
+    dev_t device;
+    uint64_t temp; /* its name until then, unless it is unnamed */
     uint64_t size;
     uint8_t hash[TREE_HASH_SIZE];
-    bool is_link, is_new, has_failed;
+    bool is_link, is_new, is_unnamed, has_failed;
 };
 
 struct batch {
     struct waiting_file *files;
-    size_t count;
+    size_t count, capacity;
     uint64_t bytes, since_ns;
+};
+
+/* File systems that are written to; `fd` is open as long as the sink. */
+struct systems {
+    dev_t devices[SYSTEMS];
+    int fds[SYSTEMS];
+    size_t count;
+};
+
+/* A sync of whole file systems on a thread of its own. */
+struct sync_run {
+    pthread_t thread;
+    bool has_begun, has_thread;
+    atomic_bool is_done;
+    int fds[SYSTEMS];
+    size_t count;
+    int failure; /* errno, 0: all is synced */
 };
 
 /* A file that is being written, or was by an earlier run, and its journal; fd is for reading. */
@@ -234,7 +262,13 @@ struct file_sink {
     char path[SINK_PATH_MAX + 2]; /* of the entry in hand, below root */
     struct open_directory directories[DIRECTORIES_OPEN];
     uint64_t clock; /* counts uses, for the least recently used */
-    struct batch batch;
+    /* Files wait in `batch` until a sync begins, in `syncing` until it is done; then they get their
+     * names and wait in `named` for the next sync, of which `naming` tells when it has begun. */
+    struct batch batch, syncing, named, naming;
+    size_t batch_files; /* most in a batch; each holds a descriptor */
+    struct systems systems;
+    struct sync_run sync;
+    enum { UNNAMED_UNKNOWN, UNNAMED_EMPTY_PATH, UNNAMED_PROC, UNNAMED_NEVER } unnamed;
     struct content_index *index; /* NULL: not needed yet, or there is none */
     bool index_ready;
     struct asked *asked; /* oldest first */
@@ -341,6 +375,9 @@ static inline bool sink_is_stopped(const struct file_sink *sink)
 /* sink_facts.c */
 /* The mode that a file gets: with --no-perms that of what it replaces (NULL: nothing). */
 uint32_t facts_mode(const struct file_sink *sink, uint32_t mode, const struct stat *old);
+/* The permissions of a file that gets nothing that could change them again: may be given when it is
+ * made. 0: not so. */
+uint32_t facts_mode_at_once(const struct file_sink *sink, uint32_t mode);
 /* All but the bytes of an open file; what the file system cannot hold is counted, not failed. */
 bool facts_set(struct file_sink *sink, int fd, const struct facts *facts, struct error *error);
 /* The same but for the time, of a file that is there already with the right bytes. */
@@ -455,18 +492,46 @@ bool special_is_there(const struct stat *status, const struct entry *entry);
 bool entry_is_there(const struct stat *status, const struct entry *entry);
 
 /* sink_batch.c */
-/* Takes a file or link that is whole under its temporary name; file->path is copied. */
+/* Takes a file or link that is whole, with its descriptor; file->path is copied. */
 void batch_add(struct file_sink *sink, const struct waiting_file *file);
 bool batch_holds_temp(const struct file_sink *sink, uint64_t temp);
-bool batch_is_due(const struct file_sink *sink);
+/* What is due is done, as far as that needs no waiting. */
+void batch_step(struct file_sink *sink);
+/* Everything that waits is synced, named and told of when this returns. */
 void batch_flush(struct file_sink *sink);
 void batch_discard(struct file_sink *sink);
+/* How many files a batch may hold, by what descriptors there are. */
+size_t batch_limit(void);
 /* Renames a synced temporary file to its final name; one that `is_new` replaces nothing. */
 bool batch_rename(struct file_sink *sink, const char *path, uint64_t temp, bool is_new,
                   struct error *error);
+/* Removes what was made of a file, and says why. */
+void batch_fail_file(struct file_sink *sink, struct waiting_file *file, const struct error *error);
+
+/* sink_sync.c */
+/* Begins to sync the bytes of `syncing` and the names of `naming`, beside other work. */
+void sync_begin(struct file_sink *sink);
+/* Whether a sync has begun and is done, or is waited for; then *failure is 0 or why not. */
+bool sync_is_done(struct file_sink *sink, bool wait, int *failure);
+/* The bytes of a batch, now. False: a file system could not be synced as a whole, and the files
+ * told one by one which of them suffered. */
+bool sync_bytes(struct file_sink *sink, struct batch *batch);
+void sync_one_by_one(struct file_sink *sink, struct batch *batch);
+/* The names of a batch, now; what cannot be synced has failed. */
+void sync_names(struct file_sink *sink, struct batch *batch);
+/* Remembers the file system that a file or link of `parent` is on. */
+void sync_remember(struct file_sink *sink, dev_t device, int parent, int fd);
+void sync_close(struct file_sink *sink);
+
+/* sink_unnamed.c */
+/* A new file in `parent` for reading and writing, that has no name and is gone if it gets none. -1:
+ * not possible here. */
+int unnamed_create(struct file_sink *sink, int parent, uint32_t mode);
+/* Gives it one, which must be free: false with errno. */
+bool unnamed_link(const struct file_sink *sink, int fd, int parent, const char *leaf);
 
 /* Makes the names in the directory that holds `path` durable. False with errno. */
-bool batch_sync_directory(struct file_sink *sink, const char *path);
+bool sync_directory(struct file_sink *sink, const char *path);
 
 /* sink_squeezed.c */
 /* Unpacks into sink->unsqueezed, at most `most` bytes. False: these are no squeezed bytes. */

@@ -457,6 +457,8 @@ void copy_run(struct copy *copy)
         request.reference = strdup(copy->reference);
     }
     run.sink = file_sink_new();
+    if (copy->batch_files > 0)
+        file_sink_set_batch(run.sink, copy->batch_files);
     struct file_list *list = copy->listed != NULL ? make_list(copy) : NULL;
     if (list != NULL)
         file_sink_set_list(run.sink, list);

@@ -39,6 +39,7 @@ struct copy {
     /* Called before a block reaches the sink; may change its bytes. */
     void (*on_block)(void *context, uint8_t *bytes, uint32_t length, bool packed);
     void *context;
+    size_t batch_files;   /* of the sink, 0: as many as it likes */
     bool stop_before_end; /* close the sink without END */
     uint64_t stop_at;     /* close both after so many content blocks have reached the sink; 0: no */
     bool on_kill;         /* die by SIGKILL instead of closing */

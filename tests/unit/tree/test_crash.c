@@ -30,6 +30,7 @@ static struct copy copy;
 static char base[256], source[300], target[300], old[300];
 static unsigned call_step = 1;
 static uint64_t more_flags; /* of the copies */
+static size_t batch_files;  /* 0: as many as there are */
 
 static int setup(void **state)
 {
@@ -48,6 +49,7 @@ static int teardown(void **state)
     (void)state;
     remove_tree(base);
     more_flags = 0;
+    batch_files = 0;
     return 0;
 }
 
@@ -73,6 +75,7 @@ static void run(void)
     copy = (struct copy){.destination = target,
                          .paths = paths,
                          .path_count = 1,
+                         .batch_files = batch_files,
                          .flags = TRANSFER_QUICK_CHECK | more_flags};
     copy_run(&copy);
 }
@@ -198,6 +201,25 @@ static void test_in_place(void **state)
     assert_true(calls > 40);
 }
 
+/* More than one batch: one is written while another is synced, on two threads. */
+static void test_batches(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"new0", "new11", "new21", "old0", NULL};
+    char name[32];
+    make_directory(at(old, "source"), 0755);
+    make_file(at(source, "old0"), 2000, 1);
+    make_file(at(old, "source/old0"), 2500, 2);
+    for (unsigned i = 0; i < 22; i++) {
+        snprintf(name, sizeof name, "new%u", i);
+        make_file(at(source, name), 100 + i, i);
+    }
+    batch_files = 10;
+    uint64_t calls = kill_everywhere(names);
+    print_message("killed at each of %u calls\n", (unsigned)calls);
+    assert_true(calls > 100);
+}
+
 int main(int argc, char **argv)
 {
     umask(022);
@@ -205,6 +227,6 @@ int main(int argc, char **argv)
         call_step = (unsigned)atoi(argv[1]);
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {CASE(test_small_tree), CASE(test_large_file),
-                                       CASE(test_in_place)};
+                                       CASE(test_in_place), CASE(test_batches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ static struct copy copy;
 static char base[256], source[300], target[300], old[300];
 static unsigned random_states = 2, cut_step = 1;
 static uint64_t more_flags; /* of the copies */
+static size_t batch_files;  /* 0: as many as there are */
 
 static int setup(void **state)
 {
@@ -44,6 +45,7 @@ static int teardown(void **state)
     (void)state;
     remove_tree(base);
     more_flags = 0;
+    batch_files = 0;
     return 0;
 }
 
@@ -65,6 +67,7 @@ static void run_anyhow(void)
     copy = (struct copy){.destination = target,
                          .paths = paths,
                          .path_count = count,
+                         .batch_files = batch_files,
                          .flags =
                              TRANSFER_QUICK_CHECK | TRANSFER_DESTINATION_IS_DIRECTORY | more_flags};
     copy_run(&copy);
@@ -215,6 +218,40 @@ static void test_plain_files(void **state)
     cut_everywhere(copied, true);
 }
 
+/* More than one batch: one is written while another is synced, on two threads, and the names of the
+ * first are durable with the bytes of the second. */
+static const char *const batches[] = {"new0", "new17", "new23", "old3", "old5", "sub/new", NULL};
+
+static void make_batches(void)
+{
+    char name[32];
+    make_directory(at(source, "sub"), 0750);
+    make_file(at(source, "sub/new"), 10, 4);
+    make_directory(at(target, "source"), 0755);
+    for (unsigned i = 0; i < 24; i++) {
+        snprintf(name, sizeof name, "new%u", i);
+        make_file(at(source, name), 100 + i, i);
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        char there[48];
+        snprintf(name, sizeof name, "old%u", i);
+        snprintf(there, sizeof there, "source/%s", name);
+        make_file(at(source, name), 200 + i, i);
+        make_file(at(target, there), 300 + i, i);
+    }
+    batch_files = 10;
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    unsigned step = cut_step;
+    make_batches();
+    cut_step *= 3;
+    cut_everywhere(batches, false);
+    cut_step = step;
+}
+
 /* ---- syncs that fail ---- */
 
 /* One sync of a run fails. Whatever the run then says, nothing wrong stands under a final name; the
@@ -271,6 +308,13 @@ static void test_failing_syncs(void **state)
     fail_each_sync(copied, false, 4);
 }
 
+static void test_failing_syncs_of_batches(void **state)
+{
+    (void)state;
+    make_batches();
+    fail_each_sync(batches, false, 4);
+}
+
 static void test_failing_syncs_of_plain_files(void **state)
 {
     (void)state;
@@ -314,7 +358,9 @@ int main(int argc, char **argv)
                                        CASE(test_in_place),
                                        CASE(test_in_place_resized),
                                        CASE(test_plain_files),
+                                       CASE(test_batches),
                                        CASE(test_failing_syncs),
+                                       CASE(test_failing_syncs_of_batches),
                                        CASE(test_failing_syncs_of_plain_files),
                                        CASE(test_failing_syncs_of_a_large_file),
                                        CASE(test_failing_syncs_in_place)};
