@@ -2,16 +2,19 @@
  *
  *   small_files make FOLDER FILES DIRECTORIES BYTES     makes such a tree of random bytes
  *   small_files floor FOLDER FILES DIRECTORIES BYTES    the same as petrel's receiving end writes
- * it (temporary name, one sync for 4,096 files, rename), from memory and with nothing else
+ * it (no name, a sync for each 4,096 files on a thread of its own, then the name), from memory and
+ * with nothing else; where the file system knows no files without a name it fails
  *
  * With DIRECTORIES 1 all files are in FOLDER itself. Prints the seconds it took.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,72 +70,121 @@ static int open_directory(const struct tree *tree, unsigned index)
     return fd;
 }
 
-static void write_file(const struct tree *tree, int directory, const char *name, bool finish)
+static int write_file(const struct tree *tree, int directory, const char *name)
 {
-    int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    bool named = name != NULL;
+    int flags = named ? O_CREAT | O_EXCL : O_TMPFILE;
+    int fd = openat(directory, named ? name : ".", O_WRONLY | O_CLOEXEC | flags, 0644);
     struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = 1700000000, .tv_nsec = 5}};
     bool done = fd >= 0 && write(fd, tree->content, tree->bytes) == (ssize_t)tree->bytes &&
-                (!finish || (fchmod(fd, 0644) == 0 && futimens(fd, times) == 0));
-    if (!done || close(fd) != 0)
-        refuse("cannot write", name);
+                (named || futimens(fd, times) == 0);
+    if (!done)
+        refuse("cannot write", named ? name : "a file without a name");
+    return fd;
 }
 
 struct waiting {
-    int directory;
+    int directory, fd;
     unsigned file;
     bool last; /* of its directory */
 };
 
-static void temporary_name(unsigned file, char name[32])
+struct batch {
+    struct waiting files[BATCH];
+    unsigned count;
+};
+
+static void file_name(unsigned file, char name[32])
 {
-    snprintf(name, 32, ".petrel-%016llx", file * 0x9e3779b97f4a7c15ULL);
+    snprintf(name, 32, "f%07u", file);
 }
 
-static void finish_batch(struct waiting *batch, unsigned count)
+static void *sync_all(void *context)
 {
-    char from[32], to[32];
-    if (count == 0 || syncfs(batch[0].directory) != 0)
+    syncfs(*(int *)context);
+    return NULL;
+}
+
+/* A batch whose bytes are on the disk. */
+static void give_names(struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++) {
+        const struct waiting *file = &batch->files[i];
+        char name[32], path[64];
+        file_name(file->file, name);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file->fd);
+        if (linkat(file->fd, "", file->directory, name, AT_EMPTY_PATH) != 0 &&
+            linkat(AT_FDCWD, path, file->directory, name, AT_SYMLINK_FOLLOW) != 0)
+            refuse("cannot name", name);
+        close(file->fd);
+        if (file->last)
+            close(file->directory);
+    }
+    batch->count = 0;
+}
+
+/* The full batch is synced while the next one fills; what was synced before gets its names. */
+struct pipeline {
+    struct batch batches[2];
+    unsigned filling;
+    int root;
+    bool syncs;
+    pthread_t thread;
+};
+
+static void next_batch(struct pipeline *pipeline)
+{
+    if (pipeline->syncs)
+        pthread_join(pipeline->thread, NULL);
+    pipeline->syncs = false;
+    unsigned other = !pipeline->filling;
+    give_names(&pipeline->batches[other]);
+    if (pthread_create(&pipeline->thread, NULL, sync_all, &pipeline->root) != 0)
+        refuse("cannot start", "a thread");
+    pipeline->syncs = true;
+    pipeline->filling = other;
+}
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
-    for (unsigned i = 0; i < count; i++) {
-        temporary_name(batch[i].file, from);
-        snprintf(to, sizeof to, "f%07u", batch[i].file);
-        if (renameat(batch[i].directory, from, batch[i].directory, to) != 0)
-            refuse("cannot rename", from);
-    }
-    syncfs(batch[0].directory);
-    for (unsigned i = 0; i < count; i++) {
-        if (batch[i].last)
-            close(batch[i].directory);
-    }
+    limit.rlim_cur = limit.rlim_max < 20000 ? limit.rlim_max : 20000;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static void go_through(struct tree *tree, bool is_floor)
 {
-    static struct waiting batch[BATCH];
-    unsigned count = 0, each = (tree->files + tree->directories - 1) / tree->directories;
+    static struct pipeline pipeline;
+    unsigned each = (tree->files + tree->directories - 1) / tree->directories;
     int directory = -1;
+    pipeline.root = open(tree->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned file = 0; file < tree->files; file++) {
         char name[32];
         bool last = file % each == each - 1 || file == tree->files - 1;
         if (file % each == 0)
             directory = open_directory(tree, file / each);
-        if (is_floor)
-            temporary_name(file, name);
-        else
-            snprintf(name, sizeof name, "f%07u", file);
+        file_name(file, name);
         refill(tree);
-        write_file(tree, directory, name, is_floor);
-        if (!is_floor && last)
-            close(directory);
-        if (!is_floor)
+        int fd = write_file(tree, directory, is_floor ? NULL : name);
+        if (!is_floor) {
+            close(fd);
+            if (last)
+                close(directory);
             continue;
-        batch[count++] = (struct waiting){.directory = directory, .file = file, .last = last};
-        if (count == BATCH) {
-            finish_batch(batch, count);
-            count = 0;
         }
+        struct batch *batch = &pipeline.batches[pipeline.filling];
+        batch->files[batch->count++] =
+            (struct waiting){.directory = directory, .fd = fd, .file = file, .last = last};
+        if (batch->count == BATCH)
+            next_batch(&pipeline);
     }
-    finish_batch(batch, count);
+    for (int i = 0; i < 2 && is_floor; i++)
+        next_batch(&pipeline);
+    if (pipeline.syncs)
+        pthread_join(pipeline.thread, NULL);
+    close(pipeline.root);
 }
 
 int main(int argc, char **argv)
@@ -155,6 +207,7 @@ int main(int argc, char **argv)
     }
     if (mkdir(tree.folder, 0755) != 0)
         refuse("cannot make", tree.folder);
+    allow_descriptors();
     double start = seconds_now();
     go_through(&tree, is_floor);
     printf("%.3f\n", seconds_now() - start);

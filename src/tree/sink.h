@@ -3,8 +3,9 @@
  * Takes blocks in any order and makes of them files that appear under their final names only when
  * they are whole, verified and on the disk; what is there already is replaced only by a rename, and
  * only a file or a link by a file or a link. Everything happens beneath the destination
- * (tree/beneath.h). Temporary names are ".petrel-" and 16 hex digits of the hash of the file's path
- * below the destination, so that a rerun meets its predecessor's remains and clears them.
+ * (tree/beneath.h). New small files have no name before, where the system has such. Temporary names
+ * are ".petrel-" and 16 hex digits of the hash of the file's path below the destination, so that a
+ * rerun meets its predecessor's remains and clears them.
  *
  * Unfinished files lose their temporary file at close. A process that is killed leaves the old
  * file or the new one under each final name, and perhaps temporary files.
