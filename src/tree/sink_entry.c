@@ -51,6 +51,19 @@ static bool write_device(struct file_sink *sink, const struct entry *entry, bool
     return done;
 }
 
+/* Whether a run before this may have left something under the temporary name, which is cleared by
+ * whoever takes that name. */
+static bool may_be_half_there(const struct file_sink *sink, const struct entry *entry, int parent,
+                              uint64_t temp)
+{
+    struct stat status;
+    char name[TEMP_NAME_SIZE];
+    if (sink->place.is_directory[entry->name] && !sink->place.existed[entry->name])
+        return false;
+    sink_temp_name(temp, name);
+    return fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
 /* What is new has no name until it gets its final one, where the system can do that; else it has a
  * temporary one. */
 static int create_small(struct file_sink *sink, const struct entry *entry,
@@ -58,15 +71,15 @@ static int create_small(struct file_sink *sink, const struct entry *entry,
 {
     struct error no_matter = {0};
     *parent = sink_parent(sink, sink->path, true);
+    file->temp = sink_temp_of(sink, sink->path);
     if (*parent >= 0 && sink_way_is_free(sink, entry, *parent, &file->is_new, &no_matter) &&
-        file->is_new) {
+        file->is_new && !may_be_half_there(sink, entry, *parent, file->temp)) {
         uint32_t mode = facts_mode_at_once(sink, facts_mode(sink, entry->mode, NULL));
         file->fd = unnamed_create(sink, *parent, mode != 0 ? mode : 0600);
         file->is_unnamed = file->fd >= 0;
     }
     if (file->is_unnamed)
         return file->fd;
-    file->temp = sink_temp_of(sink, sink->path);
     file->fd = sink_create_temp(sink, sink->path, file->temp, O_RDWR, parent, error);
     return file->fd;
 }
