@@ -32,8 +32,11 @@ size_t batch_limit(void)
 
 static bool holds_temp(const struct batch *batch, uint64_t temp)
 {
+    uint64_t mark = temp % BATCH_MARKS;
+    if ((batch->marks[mark / 8] >> mark % 8 & 1) == 0)
+        return false;
     for (size_t i = 0; i < batch->count; i++) {
-        if (!batch->files[i].is_unnamed && batch->files[i].temp == temp)
+        if (batch->files[i].temp == temp)
             return true;
     }
     return false;
@@ -76,6 +79,7 @@ static void empty(struct batch *batch)
         free(batch->files[i].path);
     batch->count = 0;
     batch->bytes = 0;
+    memset(batch->marks, 0, sizeof batch->marks);
 }
 
 static void discard(struct file_sink *sink, struct batch *batch, bool is_named)
@@ -329,6 +333,8 @@ void batch_add(struct file_sink *sink, const struct waiting_file *waiting)
     sync_remember(sink, file.device, sink_parent(sink, file.path, false), file.fd);
     if (batch->count == 0)
         batch->since_ns = sink_clock_ns();
+    uint64_t mark = file.temp % BATCH_MARKS;
+    batch->marks[mark / 8] |= (uint8_t)(1u << mark % 8);
     batch->files[batch->count++] = file;
     batch->bytes += file.size;
 }

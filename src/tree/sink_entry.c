@@ -70,8 +70,10 @@ static int create_small(struct file_sink *sink, const struct entry *entry,
                         struct waiting_file *file, int *parent, struct error *error)
 {
     struct error no_matter = {0};
-    *parent = sink_parent(sink, sink->path, true);
     file->temp = sink_temp_of(sink, sink->path);
+    if (batch_holds_temp(sink, file->temp))
+        batch_flush(sink);
+    *parent = sink_parent(sink, sink->path, true);
     if (*parent >= 0 && sink_way_is_free(sink, entry, *parent, &file->is_new, &no_matter) &&
         file->is_new && !may_be_half_there(sink, entry, *parent, file->temp)) {
         uint32_t mode = facts_mode_at_once(sink, facts_mode(sink, entry->mode, NULL));

@@ -52,6 +52,7 @@
 #define BATCH_BYTES (64u << 20)
 #define BATCH_NS UINT64_C(1000000000)
 #define BATCH_FIRST_NS UINT64_C(100000000) /* the first one, so that something is there early */
+#define BATCH_MARKS 65536u
 #define SYNC_ALONE 8               /* up to so many files are synced one by one, without syncfs */
 #define SYSTEMS 16                 /* file systems that syncs remember */
 #define BATCH_FILE_MAX (16u << 20) /* larger files are synced alone, and have a journal */
@@ -113,6 +114,7 @@ struct batch {
     struct waiting_file *files;
     size_t count, capacity;
     uint64_t bytes, since_ns;
+    uint8_t marks[BATCH_MARKS / 8]; /* a bit by the last bits of each file's `temp` */
 };
 
 /* File systems that are written to; `fd` is open as long as the sink. */
@@ -494,6 +496,7 @@ bool entry_is_there(const struct stat *status, const struct entry *entry);
 /* sink_batch.c */
 /* Takes a file or link that is whole, with its descriptor; file->path is copied. */
 void batch_add(struct file_sink *sink, const struct waiting_file *file);
+/* Whether a file that waits for its name has that `temp`: it is another of the same path. */
 bool batch_holds_temp(const struct file_sink *sink, uint64_t temp);
 /* What is due is done, as far as that needs no waiting. */
 void batch_step(struct file_sink *sink);
