@@ -127,6 +127,20 @@ static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_
     }
 }
 
+/* The smaller of the server's limit and the one the copy was asked to keep. */
+static void keep_pace(struct runner *runner, uint64_t now_ns)
+{
+    struct transfer_run *run = runner->run;
+    uint64_t limit_bps = 0, own_bps = run->driver.limit_bps;
+    bool paused = false;
+    run->on_pace(run->pace_context, &limit_bps, &paused);
+    transfer_set_pace(runner->transfer, limit_bps, paused, now_ns);
+    if (limit_bps == 0 || (own_bps != 0 && own_bps < limit_bps))
+        limit_bps = own_bps;
+    if (runner->session != NULL && run->transfer.role == ROLE_SENDER)
+        session_set_limit(runner->session, limit_bps);
+}
+
 static void tick(void *context, uint64_t now_ns)
 {
     struct runner *runner = context;
@@ -138,6 +152,8 @@ static void tick(void *context, uint64_t now_ns)
     transfer_progress(runner->transfer, &progress);
     if (run->watch != NULL && !runner->gave_up)
         heed_channel(runner, progress.session.last_heard_ns, now_ns);
+    if (run->on_pace != NULL)
+        keep_pace(runner, now_ns);
     if (run->on_tick != NULL)
         run->on_tick(run->tick_context, &progress);
 }

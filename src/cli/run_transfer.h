@@ -16,6 +16,10 @@ struct transfer_run {
     /* About ten times a second while it runs, on the calling thread. NULL for none. */
     void (*on_tick)(void *context, const struct transfer_progress *progress);
     void *tick_context;
+    /* As often: what pace is to be kept from now on (0: none). A server's, beside the limit of
+     * `driver`. NULL: that one alone. */
+    void (*on_pace)(void *context, uint64_t *limit_bps, bool *paused);
+    void *pace_context;
     struct driver_udp_end udp_end; /* filled in */
     struct channel_watch *watch;   /* the SSH channel, which the driver watches too; NULL: none */
 };

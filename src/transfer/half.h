@@ -3,6 +3,7 @@
 #ifndef PETREL_TRANSFER_HALF_H
 #define PETREL_TRANSFER_HALF_H
 
+#include "transfer/allowance.h"
 #include "transfer/buffers.h"
 #include "transfer/control.h"
 #include "transfer/transfer.h"
@@ -39,6 +40,8 @@ struct transfer {
     struct session *session;
     struct work *work;
     struct buffers buffers;
+    struct allowance allowance;
+    bool allowance_waits; /* something was held back by it in the last step */
 
     struct control_in in;
     struct control_out out;
@@ -88,6 +91,8 @@ bool transfer_take_request(struct transfer *transfer, const struct message *mess
 bool transfer_common_message(struct transfer *transfer, const struct message *message,
                              struct error *error);
 bool transfer_running(const struct transfer *transfer);
+/* Whether the pace lets one more block go; else the deadline is when it does. */
+bool transfer_may_go(struct transfer *transfer, uint64_t now_ns);
 /* The session's figures as a sender tells them. */
 void transfer_figures(const struct session *session, struct sender_figures *figures);
 

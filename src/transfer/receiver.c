@@ -77,28 +77,31 @@ static bool move(struct receiver *receiver, enum receiver_state to, struct error
 /* ---- buffers ---- */
 
 /* Gives the session fresh buffers until as many are out as may be. */
-static bool grant(struct transfer *transfer)
+static bool grant(struct transfer *transfer, uint64_t now_ns)
 {
     struct receiver *receiver = transfer->receiver;
     bool moved = false;
-    while (transfer->buffers.out_count < receiver->target) {
+    while (transfer->buffers.out_count < receiver->target && transfer_may_go(transfer, now_ns)) {
         uint8_t *bytes = buffers_take(&transfer->buffers);
         if (bytes == NULL)
             break;
         session_give_buffer(transfer->session, bytes);
+        allowance_spend(&transfer->allowance, BLOCK_SIZE);
         receiver->in_session++;
         moved = true;
     }
     return moved;
 }
 
-static void take_back(struct transfer *transfer, uint8_t *bytes)
+static void take_back(struct transfer *transfer, uint8_t *bytes, uint64_t now_ns)
 {
     struct receiver *receiver = transfer->receiver;
     if (receiver->in_sink > 0)
         receiver->in_sink--;
-    if (transfer_running(transfer) && transfer->buffers.out_count <= receiver->target) {
+    if (transfer_running(transfer) && transfer->buffers.out_count <= receiver->target &&
+        transfer_may_go(transfer, now_ns)) {
         session_give_buffer(transfer->session, bytes);
+        allowance_spend(&transfer->allowance, BLOCK_SIZE);
         receiver->in_session++;
     } else {
         buffers_give(&transfer->buffers, bytes);
@@ -153,7 +156,7 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
     receiver->target = receiver_initial_credit(transfer);
     receiver->measured_ns = now_ns;
     receiver->measure_for_ns = MEASURE_MIN_NS;
-    grant(transfer);
+    grant(transfer, now_ns);
     if (receiver->in_session < receiver->target)
         return error_set(error, ERROR_MEMORY, "out of memory for %u blocks",
                          (unsigned)receiver->target);
@@ -344,7 +347,7 @@ static void on_sink(struct transfer *transfer, const struct work_report *report,
     transfer->receiver->progress_changed = true;
     switch ((enum sink_report_kind)report->result) {
     case SINK_BUFFER_FREE:
-        take_back(transfer, report->bytes);
+        take_back(transfer, report->bytes, now_ns);
         break;
     case SINK_VERIFIED:
         progress->verified_bytes += report->size;
@@ -522,6 +525,7 @@ static void on_whole(struct transfer *transfer, const struct session_event *even
 {
     struct receiver *receiver = transfer->receiver;
     struct error error = {0};
+    allowance_spend(&transfer->allowance, (int64_t)event->length - BLOCK_SIZE);
     receiver->in_session--;
     receiver->in_sink++;
     receiver->blocks_whole++;
@@ -635,7 +639,7 @@ static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
         size_pool(transfer, now_ns);
     measure_disk_wait(transfer, now_ns);
     if (transfer->receiver->state <= RECEIVER_MOVING)
-        moved |= grant(transfer);
+        moved |= grant(transfer, now_ns);
     moved |= say_list(transfer, now_ns);
     moved |= end_sink(transfer, now_ns);
     say_progress(transfer, now_ns);

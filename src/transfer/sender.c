@@ -557,7 +557,8 @@ static bool give_blocks(struct transfer *transfer, uint64_t now_ns)
 {
     struct sender *sender = transfer->sender;
     bool moved = false;
-    while (sender->ready_count > 0 && session_wants_block(transfer->session)) {
+    while (sender->ready_count > 0 && session_wants_block(transfer->session) &&
+           transfer_may_go(transfer, now_ns)) {
         const struct ready_block *ready = &sender->ready[sender->ready_first];
         if (!ready->packed &&
             !entries_let_content(&sender->entries,
@@ -570,6 +571,7 @@ static bool give_blocks(struct transfer *transfer, uint64_t now_ns)
             transfer_fail(transfer, &error, now_ns);
             return true;
         }
+        allowance_spend(&transfer->allowance, ready->length);
         sender->blocks_given++;
         sender->packed_given += ready->packed ? 1 : 0;
         sender->ready_first = (sender->ready_first + 1) % READ_AHEAD;

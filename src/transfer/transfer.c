@@ -397,7 +397,23 @@ bool transfer_step(struct transfer *transfer, uint64_t now_ns)
 
 uint64_t transfer_deadline(const struct transfer *transfer)
 {
-    return transfer_running(transfer) ? transfer->next_tick_ns : TIME_NEVER;
+    if (!transfer_running(transfer))
+        return TIME_NEVER;
+    uint64_t pace_ns =
+        transfer->allowance_waits ? allowance_deadline(&transfer->allowance) : TIME_NEVER;
+    return pace_ns < transfer->next_tick_ns ? pace_ns : transfer->next_tick_ns;
+}
+
+void transfer_set_pace(struct transfer *transfer, uint64_t limit_bps, bool paused, uint64_t now_ns)
+{
+    allowance_set(&transfer->allowance, limit_bps, paused, now_ns);
+}
+
+bool transfer_may_go(struct transfer *transfer, uint64_t now_ns)
+{
+    bool may = allowance_admits(&transfer->allowance, now_ns);
+    transfer->allowance_waits = !may;
+    return may;
 }
 
 struct work *transfer_work(struct transfer *transfer)

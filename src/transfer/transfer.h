@@ -90,6 +90,9 @@ void transfer_attach(struct transfer *transfer, struct session *session, uint64_
 /* Moves what can be moved; called after session_step, again with the session until neither has
  * anything to do. True when something moved. */
 bool transfer_step(struct transfer *transfer, uint64_t now_ns);
+/* From now on at most so many bits of blocks a second go, or come (0: any), or none while paused. A
+ * receiver does it by what it grants: what was granted before may still come. */
+void transfer_set_pace(struct transfer *transfer, uint64_t limit_bps, bool paused, uint64_t now_ns);
 uint64_t transfer_deadline(const struct transfer *transfer);
 /* The rings to the disk side: work_step is called by a disk thread, or by a simulator. */
 struct work *transfer_work(struct transfer *transfer);

@@ -250,6 +250,13 @@ void rate_controller_set_datagram(struct rate_controller *c, uint32_t datagram_b
         c->config.datagram_bytes = datagram_bytes;
 }
 
+void rate_controller_set_limit(struct rate_controller *c, uint64_t limit_bps)
+{
+    c->config.limit_bps = limit_bps;
+    if (limit_bps != 0 && c->base_bps > (double)limit_bps)
+        rate_set_base(c, (double)limit_bps);
+}
+
 void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
 {
     rtt_anew(c, c->base_rtt_ns, now_ns);

@@ -95,6 +95,8 @@ void rate_controller_set_datagram(struct rate_controller *controller, uint32_t d
 void rate_controller_on_more_lanes(struct rate_controller *controller, uint64_t now_ns);
 /* The start is over and the rate follows what arrives; false under a fixed rate. */
 bool rate_controller_is_settled(const struct rate_controller *controller);
+/* Another limit, 0 for none: at once when it is lower, by probing when it is higher. */
+void rate_controller_set_limit(struct rate_controller *controller, uint64_t limit_bps);
 void rate_controller_decide(const struct rate_controller *controller,
                             struct rate_decision *decision);
 /* For traces and "what limited it". */

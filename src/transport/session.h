@@ -95,6 +95,8 @@ bool session_wants_block(const struct session *session);
  * numbers are never given twice. */
 bool session_send_block(struct session *session, uint32_t block, bool packed, uint8_t *bytes,
                         uint32_t length, struct error *error);
+/* Sender: another --limit, bits a second of UDP payload, from now on; 0: none. */
+void session_set_limit(struct session *session, uint64_t limit_bps);
 /* Everything was handed over: what is outstanding is the tail. */
 void session_set_tail(struct session *session, bool tail);
 

@@ -135,6 +135,16 @@ void rate_tune_lanes(struct session *session, bool all)
     }
 }
 
+void session_set_limit(struct session *session, uint64_t limit_bps)
+{
+    if (limit_bps == session->config.limit_bps)
+        return;
+    session->config.limit_bps = limit_bps;
+    rate_controller_set_limit(session->controller, limit_bps);
+    rate_controller_decide(session->controller, &session->decision);
+    rate_tune_lanes(session, true);
+}
+
 static bool is_stream(const struct session *session, const struct lane_slot *slot)
 {
     return session->stream < LANE_SLOTS && slot == &session->slots[session->stream];

@@ -159,6 +159,45 @@ static void a_slow_sink_stops_the_sender(void **state)
     bench_stop(&bench);
 }
 
+/* On either side, in either role: the blocks take as long as the rate says, and not much longer. */
+static void a_pace_is_kept(void **state)
+{
+    (void)state;
+    for (unsigned end = 0; end < 2; end++) {
+        struct bench bench;
+        bench_init(&bench, 80 + end, forty, COUNT(forty));
+        bench.receiver_pool = 4;
+        bench_start(&bench);
+        transfer_set_pace(bench.ends[end], UINT64_C(400000000), false, bench.now_ns);
+        bench_succeed(&bench);
+        struct transfer_progress progress = bench_progress(&bench, RECEIVER);
+        double seconds = (double)(progress.ended_ns - progress.started_ns) / 1e9;
+        double least = (double)(progress.verified_bytes - 5 * BLOCK_SIZE) * 8 / 400e6;
+        assert_true(seconds >= least && seconds <= 2 * least + 0.5);
+        bench_stop(&bench);
+    }
+}
+
+static void a_pause_ends(void **state)
+{
+    (void)state;
+    for (unsigned end = 0; end < 2; end++) {
+        struct bench bench;
+        bench_init(&bench, 90 + end, forty, COUNT(forty));
+        bench.receiver_pool = 4;
+        bench_start(&bench);
+        transfer_set_pace(bench.ends[end], 0, true, bench.now_ns);
+        assert_false(bench_steps(&bench, 100000));
+        uint64_t sent = fake_blocks_sent(bench.wire);
+        assert_true(sent <= 4); /* what had been granted */
+        assert_false(bench_steps(&bench, 100000));
+        assert_int_equal(fake_blocks_sent(bench.wire), sent);
+        transfer_set_pace(bench.ends[end], 0, false, bench.now_ns);
+        bench_succeed(&bench);
+        bench_stop(&bench);
+    }
+}
+
 static void a_slow_source_is_told(void **state)
 {
     (void)state;
@@ -406,6 +445,8 @@ int main(void)
         cmocka_unit_test(answers_large_offers),
         cmocka_unit_test(holds_content_back_for_its_entry),
         cmocka_unit_test(a_slow_sink_stops_the_sender),
+        cmocka_unit_test(a_pace_is_kept),
+        cmocka_unit_test(a_pause_ends),
         cmocka_unit_test(a_slow_source_is_told),
         cmocka_unit_test(a_withdrawn_file_fails_alone),
         cmocka_unit_test(a_missing_file_fails_alone),
