@@ -161,6 +161,13 @@ static int serve(struct remote *remote, struct udp_listener *listener)
                    .on_watch = channel_watch_read,
                    .watch_context = &remote->watch},
         .watch = &remote->watch};
+    if (remote->guest != NULL) {
+        run.transfer.pool_blocks = remote->guest->pool_blocks;
+        run.transfer.first_blocks = remote->guest->first_blocks;
+        run.on_tick = remote->guest->on_tick;
+        run.on_pace = remote->guest->on_pace;
+        run.tick_context = run.pace_context = remote->guest->context;
+    }
     memcpy(run.driver.secret, remote->start.secret, START_SECRET_SIZE);
     memcpy(run.driver.session_id, remote->start.session_id, SESSION_ID_SIZE);
     wipe(remote->start.secret, START_SECRET_SIZE);
@@ -172,6 +179,7 @@ static int serve(struct remote *remote, struct udp_listener *listener)
         remote->guest->files = progress.files_done;
         remote->guest->bytes = progress.verified_bytes;
         remote->guest->error = error;
+        remote->guest->on_tick(remote->guest->context, &progress);
     }
     if (!good)
         return exit_code_of(error.kind);

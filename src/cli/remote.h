@@ -5,7 +5,7 @@
 #define PETREL_CLI_REMOTE_H
 
 #include "cli/file_job.h"
-#include "transfer/work.h"
+#include "transfer/transfer.h"
 
 /* What a guest of a listening petrel may do. NULL in the place of one: whoever sshd let in, who may
  * do what this user may. */
@@ -15,7 +15,12 @@ struct remote_guest {
     bool (*open_storage)(void *context, bool sends, const struct transfer_request *request,
                          struct storage *storage, struct error *error);
     bool (*admits_job)(void *context, const struct file_job *job, struct error *error);
+    /* As of struct transfer_run, with this context; may be NULL. */
+    void (*on_tick)(void *context, const struct transfer_progress *progress);
+    void (*on_pace)(void *context, uint64_t *limit_bps, bool *paused);
     uint64_t limit_bps;    /* 0: none */
+    size_t pool_blocks;    /* this and the next as of struct transfer_config */
+    size_t first_blocks;
     uint64_t files, bytes; /* filled in: what came of it */
     struct error error;
 };

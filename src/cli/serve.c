@@ -12,18 +12,25 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/serve_confine.h"
 #include "cli/serve_door.h"
 #include "cli/settings.h"
 #include "keys/key_file.h"
 #include "keys/known_hosts.h"
-#include "serve/confine.h"
 
 #define PORT_TRIES 40u /* a server before us may still be ending: four seconds */
 #define PORT_NAP_NS (100 * NS_PER_MS)
 #define CLIENTS_DEFAULT 64u
+#define MEMORY_DEFAULT (UINT64_C(512) << 20)
+#define MEMORY_LEAST (UINT64_C(128) << 20)
+#define FILES_DEFAULT 256u
+#define FILES_LEAST 64u
 
 struct serve_options {
-    const char *listen, *identity, *authorized_keys;
+    const char *listen, *identity, *authorized_keys, *control, *metrics;
+    char *keys_path; /* of authorized_keys, wherever it is */
+    uint64_t limit_bps;
+    struct process_limits session;
     uint16_t port;
     unsigned clients;
     struct serve_roots roots;
@@ -57,6 +64,28 @@ static bool parse_clients(void *target, const char *value, struct error *error)
     return true;
 }
 
+static bool parse_memory(void *target, const char *value, struct error *error)
+{
+    struct serve_options *options = target;
+    uint64_t size;
+    if (!parse_size(value, &size, NULL) || size < MEMORY_LEAST)
+        return error_set(error, ERROR_USAGE,
+                         "--client-memory takes a size from 128M on, such as 512M, not %s", value);
+    options->session.memory_bytes = size;
+    return true;
+}
+
+static bool parse_files(void *target, const char *value, struct error *error)
+{
+    struct serve_options *options = target;
+    uint64_t files;
+    if (!parse_unsigned(value, 1000000, &files, NULL) || files < FILES_LEAST)
+        return error_set(error, ERROR_USAGE, "--client-files takes a number from %u on, not %s",
+                         FILES_LEAST, value);
+    options->session.files = files;
+    return true;
+}
+
 #define FIELD(name) offsetof(struct serve_options, name)
 
 static const struct option table[] = {
@@ -69,6 +98,14 @@ static const struct option table[] = {
     {0, "authorized-keys", OPTION_TEXT, FIELD(authorized_keys), "FILE",
      "who may come (~/.config/petrel/authorized_keys)", NULL},
     {0, "max-clients", OPTION_CUSTOM, 0, "N", "at most so many at once (64)", parse_clients},
+    {0, "client-memory", OPTION_CUSTOM, 0, "SIZE", "memory of each client's process (512M)",
+     parse_memory},
+    {0, "client-files", OPTION_CUSTOM, 0, "N", "files that it has open at once (256)", parse_files},
+    {0, "limit", OPTION_RATE, FIELD(limit_bps), "RATE", "of all clients together, each way", NULL},
+    {0, "control", OPTION_TEXT, FIELD(control), "FILE",
+     "the socket for petrel status, limit and pause; none: there is none", NULL},
+    {0, "metrics", OPTION_TEXT, FIELD(metrics), "ADDR:PORT", "serve Prometheus metrics there",
+     NULL},
     {'q', "quiet", OPTION_FLAG, FIELD(quiet), NULL, "only errors", NULL},
     {'h', "help", OPTION_ACTION, FIELD(help), NULL, "print this help", NULL},
     {0, NULL, OPTION_FLAG, 0, NULL, NULL, NULL},
@@ -94,14 +131,12 @@ static bool load_identity(const struct serve_options *options, struct serve_setu
     return good;
 }
 
-static struct authorized_keys *load_keys(const struct serve_options *options, struct error *error)
+static bool find_keys(struct serve_options *options, struct error *error)
 {
-    char *own =
-        options->authorized_keys == NULL ? key_file_default("authorized_keys", error) : NULL;
-    const char *path = own != NULL ? own : options->authorized_keys;
-    struct authorized_keys *keys = path != NULL ? authorized_keys_load(path, error) : NULL;
-    free(own);
-    return keys;
+    options->keys_path = options->authorized_keys != NULL
+                             ? strdup(options->authorized_keys)
+                             : key_file_default("authorized_keys", error);
+    return options->keys_path != NULL || error_set(error, ERROR_MEMORY, "no memory for a name");
 }
 
 static bool has_root(void *context, const char *name)
@@ -121,49 +156,6 @@ static void warn_of_roots(const struct authorized_keys *keys, struct serve_roots
                     "offered\n",
                     key->line, name);
     }
-}
-
-/* ---- confinement ---- */
-
-/* For later looks at the keys. */
-static char *directory_of_keys(const struct serve_options *options, struct error *error)
-{
-    char *path = options->authorized_keys != NULL ? strdup(options->authorized_keys)
-                                                  : key_file_default("authorized_keys", error);
-    char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (slash != NULL)
-        slash[slash == path ? 1 : 0] = '\0';
-    else if (path != NULL)
-        strcpy(path, ".");
-    return path;
-}
-
-/* Ports, keys and roots are open, and nothing from the network was read: from here on this process
- * and its children reach no other files, and only the calls they need. */
-static bool confine(const struct serve_options *options, const struct serve_roots *roots,
-                    struct error *error)
-{
-    struct confine_rule rules[SERVE_ROOTS_MAX + 2];
-    struct confine_done done = {0};
-    size_t count = 0;
-    const char *spool = getenv("TMPDIR");
-    char *keys = directory_of_keys(options, error);
-    if (keys == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for a path");
-    for (size_t i = 0; i < roots->count; i++)
-        rules[count++] = (struct confine_rule){
-            roots->list[i].path, roots->list[i].may_send ? CONFINE_WRITE : CONFINE_READ};
-    rules[count++] = (struct confine_rule){keys, CONFINE_READ};
-    rules[count++] =
-        (struct confine_rule){spool != NULL && spool[0] != '\0' ? spool : "/tmp", CONFINE_WRITE};
-    bool good = confine_files(rules, count, &done, error) && confine_calls(&done, error);
-    free(keys);
-    if (good && !options->quiet && (done.landlock == 0 || !done.calls))
-        fprintf(stderr, "petrel serve: this system confines %s; the program's own checks hold\n",
-                done.landlock != 0 ? "no calls (seccomp)"
-                : done.calls       ? "no files (Landlock)"
-                                   : "neither files (Landlock) nor calls (seccomp)");
-    return good;
 }
 
 /* ---- signals ---- */
@@ -200,10 +192,11 @@ static void catch_signals(sigset_t *before)
 
 /* ---- the run ---- */
 
-static void reload(const struct serve_options *options, struct serve_setup *setup)
+static void reload(const struct serve_options *options, struct serve_setup *setup,
+                   struct serve_desk *desk)
 {
     struct error error = {0};
-    struct authorized_keys *keys = load_keys(options, &error);
+    struct authorized_keys *keys = authorized_keys_load(options->keys_path, &error);
     asked_to_reload = 0;
     if (keys == NULL) {
         fprintf(stderr, "petrel serve: %s; the keys stay as they were\n", error.text);
@@ -212,6 +205,7 @@ static void reload(const struct serve_options *options, struct serve_setup *setu
     authorized_keys_free((struct authorized_keys *)(uintptr_t)setup->keys);
     setup->keys = keys;
     warn_of_roots(keys, &setup->roots);
+    serve_desk_counts(desk)->reloads++;
     fprintf(stderr, "petrel serve: %zu keys are authorised\n", authorized_keys_count(keys));
 }
 
@@ -233,7 +227,7 @@ static void obey(struct serve_door *door, int *obeyed)
 }
 
 static void run(const struct serve_options *options, struct serve_setup *setup,
-                struct serve_door *door, const sigset_t *mask)
+                struct serve_desk *desk, struct serve_door *door, const sigset_t *mask)
 {
     int obeyed = 0;
     while (obeyed == 0 || serve_door_guests(door) > 0) {
@@ -243,19 +237,20 @@ static void run(const struct serve_options *options, struct serve_setup *setup,
             serve_door_reap(door);
         }
         if (asked_to_reload)
-            reload(options, setup);
+            reload(options, setup, desk);
         obey(door, &obeyed);
     }
 }
 
 static struct serve_door *open_door(const struct serve_options *options, struct serve_setup *setup,
-                                    struct error *error)
+                                    struct serve_desk *desk, struct error *error)
 {
     const struct timespec nap = {.tv_nsec = PORT_NAP_NS};
     struct serve_door_config config = {.listen = options->listen,
                                        .port = options->port,
                                        .clients = options->clients,
-                                       .setup = setup};
+                                       .setup = setup,
+                                       .desk = desk};
     for (unsigned i = 0;; i++) {
         struct error cause = {0};
         struct serve_door *door = serve_door_open(&config, &cause);
@@ -269,9 +264,10 @@ static struct serve_door *open_door(const struct serve_options *options, struct 
     }
 }
 
-static void greet(const struct serve_options *options, const struct serve_setup *setup)
+static void greet(const struct serve_options *options, const struct serve_setup *setup,
+                  const struct confine_done *done)
 {
-    char fingerprint[FINGERPRINT_SIZE];
+    char fingerprint[FINGERPRINT_SIZE], confined[SERVE_CONFINE_TEXT];
     if (options->quiet)
         return;
     fprintf(stderr, "petrel serve: listening on UDP and TCP port %u; our key is %s\n",
@@ -283,29 +279,48 @@ static void greet(const struct serve_options *options, const struct serve_setup 
                 : !root->may_fetch ? " (write only)"
                                    : "");
     }
+    fprintf(stderr, "petrel serve: %s\n", serve_confine_describe(confined, done));
 }
 
-static bool serve(const struct serve_options *options, struct error *error)
+/* From here on nothing is opened that a client could not ask for; only then a packet is read. */
+static bool open_for_business(const struct serve_options *options, struct serve_setup *setup,
+                              struct serve_desk *desk, const sigset_t *mask, struct error *error)
+{
+    struct confine_done done = {0};
+    struct serve_door *door = open_door(options, setup, desk, error);
+    bool good = door != NULL && serve_confine(&setup->roots, options->keys_path,
+                                              serve_desk_control(desk), &done, error);
+    if (good) {
+        greet(options, setup, &done);
+        run(options, setup, desk, door, mask);
+    }
+    serve_door_close(door);
+    return good;
+}
+
+static bool serve(struct serve_options *options, struct error *error)
 {
     static struct serve_setup setup;
     sigset_t mask;
     setup.roots = options->roots;
     setup.quiet = options->quiet;
+    setup.limits = options->session;
     if (setup.roots.count == 0)
         return error_set(error, ERROR_USAGE,
                          "petrel serve needs something to offer: --root NAME=DIR");
     if (!serve_roots_open(&setup.roots, error) || !load_identity(options, &setup, error) ||
-        (setup.keys = load_keys(options, error)) == NULL)
+        !find_keys(options, error) ||
+        (setup.keys = authorized_keys_load(options->keys_path, error)) == NULL)
         return false;
     warn_of_roots(setup.keys, &setup.roots);
     catch_signals(&mask);
-    struct serve_door *door = open_door(options, &setup, error);
-    bool good = door != NULL && confine(options, &setup.roots, error);
-    if (good) {
-        greet(options, &setup);
-        run(options, &setup, door, &mask);
-    }
-    serve_door_close(door);
+    const struct serve_desk_config config = {.control = options->control,
+                                             .metrics = options->metrics,
+                                             .clients = options->clients,
+                                             .limit_bps = options->limit_bps};
+    struct serve_desk *desk = serve_desk_open(&config, error);
+    bool good = desk != NULL && open_for_business(options, &setup, desk, &mask, error);
+    serve_desk_close(desk);
     authorized_keys_free((struct authorized_keys *)(uintptr_t)setup.keys);
     identity_wipe(&setup.identity);
     return good;
@@ -313,7 +328,9 @@ static bool serve(const struct serve_options *options, struct error *error)
 
 int command_serve(int argc, char **argv)
 {
-    struct serve_options options = {.port = PETREL_PORT, .clients = CLIENTS_DEFAULT};
+    struct serve_options options = {.port = PETREL_PORT,
+                                    .clients = CLIENTS_DEFAULT,
+                                    .session = {MEMORY_DEFAULT, FILES_DEFAULT}};
     struct error error = {0};
     size_t count = 0;
     const char **words = calloc((size_t)argc + 1, sizeof(*words));
@@ -330,6 +347,7 @@ int command_serve(int argc, char **argv)
     } else if (good) {
         good = serve(&options, &error);
     }
+    free(options.keys_path);
     free(words);
     if (good)
         return EXIT_OK;

@@ -44,7 +44,7 @@ struct serve_door {
     int tcp[2]; /* IPv4, IPv6; -1: none */
     struct gate gate;
     struct guest *guests; /* config.clients of them */
-    struct pollfd *waits; /* 4 more than guests */
+    struct pollfd *waits; /* guests, 4 ports, the desk's */
     struct udp_batch *batch;
     uint64_t second_ns; /* the running second's beginning */
     unsigned starts;    /* in it */
@@ -115,7 +115,7 @@ struct serve_door *serve_door_open(const struct serve_door_config *config, struc
     door->config = *config;
     door->tcp[0] = door->tcp[1] = -1;
     door->guests = calloc(config->clients, sizeof(*door->guests));
-    door->waits = calloc(config->clients + 4, sizeof(*door->waits));
+    door->waits = calloc(config->clients + 4 + SERVE_DESK_POLLS, sizeof(*door->waits));
     door->batch = udp_batch_new();
     bool good = door->guests != NULL && door->waits != NULL && door->batch != NULL;
     if (!good)
@@ -240,6 +240,7 @@ static void become_child(struct serve_door *door, pid_t parent, const struct gue
             close(door->guests[i].handed);
     }
     close(guest->handed);
+    serve_desk_become_session(door->config.desk, (unsigned)(guest - door->guests));
     signal(SIGCHLD, SIG_DFL);
     signal(SIGHUP, SIG_IGN);
     signal(SIGINT, SIG_DFL); /* both are caught again by who serves */
@@ -254,11 +255,17 @@ struct arrival {
     struct udp_listener *listener;
     unsigned seat;
     int tcp;
+    bool logs;
 };
 
-static void serve_guest(struct serve_door *door, const struct arrival *arrival, int door_end)
+static void serve_guest(struct serve_door *door, const struct arrival *arrival, unsigned place,
+                        int door_end)
 {
-    const struct serve_guest guest = {.from = *arrival->from, .door = door_end};
+    const struct serve_guest guest = {.from = *arrival->from,
+                                      .door = door_end,
+                                      .board = serve_desk_board(door->config.desk),
+                                      .place = place,
+                                      .logs = arrival->logs};
     int code = arrival->first != NULL
                    ? serve_session_udp(door->config.setup, &guest, arrival->listener, arrival->seat,
                                        arrival->first)
@@ -268,22 +275,25 @@ static void serve_guest(struct serve_door *door, const struct arrival *arrival, 
 }
 
 /* False when the system has nothing left for it. */
-static bool begin_guest(struct serve_door *door, struct guest *guest, const struct arrival *arrival,
+static bool begin_guest(struct serve_door *door, struct guest *guest, struct arrival *arrival,
                         int ends[2])
 {
+    unsigned place = (unsigned)(guest - door->guests);
     pid_t parent = getpid();
     fflush(NULL);
     *guest = (struct guest){.seat = arrival->seat, .from = *arrival->from, .handed = ends[0]};
     if (arrival->first != NULL)
         memcpy(guest->id, arrival->first->from, OPEN_ID_SIZE);
+    serve_desk_came(door->config.desk, place, arrival->from, &arrival->logs);
     pid_t pid = fork();
     if (pid == 0) {
         become_child(door, parent, guest);
-        serve_guest(door, arrival, ends[1]);
+        serve_guest(door, arrival, place, ends[1]);
     }
     close(ends[1]);
     if (pid < 0) {
         close(ends[0]);
+        serve_desk_left(door->config.desk, place, false);
         *guest = (struct guest){.handed = -1};
         return false;
     }
@@ -307,6 +317,7 @@ void serve_door_reap(struct serve_door *door)
                 close(guest->handed);
             if (guest->seat != 0)
                 shared_port_leave(door->port, guest->seat);
+            serve_desk_left(door->config.desk, i, WIFEXITED(status) && WEXITSTATUS(status) == 0);
             *guest = (struct guest){.handed = -1};
         }
     }
@@ -315,6 +326,7 @@ void serve_door_reap(struct serve_door *door)
 void serve_door_shut(struct serve_door *door)
 {
     door->shut = true;
+    serve_desk_counts(door->config.desk)->draining = true;
     close_tcp(door);
 }
 
@@ -334,6 +346,8 @@ static void let_in(struct serve_door *door, const struct udp_message *message, c
     struct guest *guest = free_place(door, &message->from);
     int ends[2];
     struct arrival arrival = {.from = &message->from, .first = first, .tcp = -1};
+    if (guest == NULL)
+        serve_desk_counts(door->config.desk)->refused[REFUSED_LIMIT]++;
     if (guest == NULL || !handed_pair(ends, NULL))
         return;
     arrival.seat = free_seat(door);
@@ -366,8 +380,10 @@ static void take_datagram(struct serve_door *door, struct udp_socket *socket,
     switch (gate_judge(&door->gate, &message->from, bytes, size, is_busy(door, now_ns), now_ns,
                        &packet, answer)) {
     case GATE_DROP:
+        serve_desk_counts(door->config.desk)->datagrams_dropped++;
         break;
     case GATE_COOKIE:
+        serve_desk_counts(door->config.desk)->cookies++;
         udp_answer_from(socket, &message->from, &message->local);
         udp_send_datagram(socket, &message->from, answer, sizeof(answer), now_ns);
         break;
@@ -404,6 +420,8 @@ static void take_connection(struct serve_door *door, int listener)
         return;
     struct arrival arrival = {.from = &from, .tcp = tcp};
     struct guest *guest = sockaddr_to_address(&from, &storage) ? free_place(door, &from) : NULL;
+    if (guest == NULL)
+        serve_desk_counts(door->config.desk)->refused[REFUSED_LIMIT]++;
     if (guest != NULL && handed_pair(ends, NULL)) {
         note_start(door, driver_now());
         begin_guest(door, guest, &arrival, ends);
@@ -414,12 +432,13 @@ static void take_connection(struct serve_door *door, int listener)
 /* ---- waiting ---- */
 
 /* A guest's process says that its client has shown an authorised key, or is about to end. */
-static void hear_guest(struct guest *guest)
+static void hear_guest(struct serve_door *door, struct guest *guest)
 {
     char byte;
     ssize_t got = recv(guest->handed, &byte, 1, MSG_DONTWAIT);
     if (got == 1) {
         guest->admitted = true;
+        serve_desk_admitted(door->config.desk, (unsigned)(guest - door->guests));
     } else if (got == 0) {
         close(guest->handed);
         guest->handed = -1;
@@ -430,7 +449,9 @@ void serve_door_wait(struct serve_door *door, const sigset_t *mask)
 {
     unsigned guests = door->config.clients;
     struct pollfd *own = door->waits + guests;
-    const struct timespec longest = {.tv_sec = WAIT_MAX_S};
+    uint64_t wait_ns = serve_desk_wait(door->config.desk, WAIT_MAX_S * NS_PER_S);
+    const struct timespec longest = {.tv_sec = (time_t)(wait_ns / NS_PER_S),
+                                     .tv_nsec = (long)(wait_ns % NS_PER_S)};
     for (unsigned i = 0; i < guests; i++) {
         const struct guest *guest = &door->guests[i];
         door->waits[i] =
@@ -442,11 +463,14 @@ void serve_door_wait(struct serve_door *door, const sigset_t *mask)
             (struct pollfd){.fd = socket != NULL ? udp_descriptor(socket) : -1, .events = POLLIN};
         own[2 + i] = (struct pollfd){.fd = door->tcp[i], .events = POLLIN};
     }
-    if (ppoll(door->waits, guests + 4, &longest, mask) <= 0)
+    unsigned desk = serve_desk_polls(door->config.desk, own + 4);
+    int came = ppoll(door->waits, guests + 4 + desk, &longest, mask);
+    serve_desk_step(door->config.desk);
+    if (came <= 0)
         return;
     for (unsigned i = 0; i < guests; i++) {
         if (door->waits[i].revents != 0)
-            hear_guest(&door->guests[i]);
+            hear_guest(door, &door->guests[i]);
     }
     for (unsigned i = 0; i < 2; i++) {
         if (own[i].revents != 0)

@@ -10,6 +10,7 @@
 
 #include <signal.h>
 
+#include "cli/serve_desk.h"
 #include "cli/serve_session.h"
 
 #define SERVE_CLIENTS_MAX 1000u
@@ -19,6 +20,7 @@ struct serve_door_config {
     uint16_t port;
     unsigned clients;
     const struct serve_setup *setup; /* may change between two waits */
+    struct serve_desk *desk;
 };
 
 struct serve_door;

@@ -12,10 +12,13 @@
 #include "cli/remote.h"
 #include "cli/run_transfer.h"
 #include "cli/tls_relay.h"
+#include "serve/job_log.h"
+#include "serve/metrics.h"
 #include "tree/display.h"
 #include "tree/jail.h"
 #include "tree/sink.h"
 
+#define FIRST_BLOCKS 4u         /* what somebody unknown may send, and a pause may let pass */
 #define OPEN_NS (10 * NS_PER_S) /* for all of the handshake */
 
 struct guest_session {
@@ -24,7 +27,8 @@ struct guest_session {
     const struct authorized_key *key; /* NULL: not shown yet */
     uint64_t limit_bps;               /* the key's */
     bool sends, admitted;
-    char what[300]; /* for the log */
+    uint64_t began_ns;
+    struct board_report report; /* what the door and the log are told */
 };
 
 /* ---- who it is ---- */
@@ -36,10 +40,13 @@ static bool judge(void *context, const uint8_t key[HANDSHAKE_KEY_SIZE], struct e
     char fingerprint[FINGERPRINT_SIZE];
     const struct authorized_key *found = authorized_keys_find(session->setup->keys, key);
     fingerprint_format(fingerprint, key);
+    session->report.refusal = found == NULL ? REFUSED_KEY : REFUSED_EXPIRED;
     if (found == NULL)
         return error_set(error, ERROR_PERMISSION, "the key %s is not authorised", fingerprint);
     if (authorized_key_expired(found, (uint64_t)time(NULL)))
-        return error_set(error, ERROR_PERMISSION, "the key %s has expired", fingerprint);
+        return error_set(error, ERROR_PERMISSION, "the key %s (%s) has expired", fingerprint,
+                         found->comment);
+    session->report.refusal = REFUSED_HANDSHAKE; /* its signature is still to come */
     session->key = found;
     session->limit_bps = found->limit_bps;
     return true;
@@ -54,11 +61,31 @@ static struct handshake_identity identity_of(struct guest_session *session)
 
 /* ---- what it may ---- */
 
+static void say(struct guest_session *session)
+{
+    board_report(session->guest->board, session->guest->place, &session->report);
+}
+
+/* The client's key and signature are verified: it asks for something. */
 static void note_admitted(struct guest_session *session)
 {
-    ssize_t written = session->admitted ? 0 : send(session->guest->door, "", 1, MSG_NOSIGNAL);
+    struct board_guest guest = {.limit_bps = session->key->limit_bps};
+    if (session->admitted)
+        return;
+    memcpy(guest.key, session->key->key, sizeof(guest.key));
+    snprintf(guest.who, sizeof(guest.who), "%s", session->key->comment);
+    session->report.refusal = BOARD_NOT_REFUSED;
+    board_admit(session->guest->board, session->guest->place, &guest);
+    say(session);
+    ssize_t written = send(session->guest->door, "", 1, MSG_NOSIGNAL);
     (void)written; /* it is counted as a stranger then, until it ends */
     session->admitted = true;
+}
+
+static bool note_refused(struct guest_session *session)
+{
+    session->report.refusal = REFUSED_REQUEST;
+    return false;
 }
 
 static bool open_storage(void *context, bool sends, const struct transfer_request *request,
@@ -68,10 +95,12 @@ static bool open_storage(void *context, bool sends, const struct transfer_reques
     const struct serve_grant grant = {&session->setup->roots, session->key};
     const char *path = sends && request->name_count > 0 ? request->names[0] : request->destination;
     session->sends = sends;
-    display_name(session->what, sizeof(session->what), path != NULL ? path : "");
+    display_name(session->report.path, sizeof(session->report.path), path != NULL ? path : "");
+    session->report.direction = sends ? BOARD_FROM_SERVER : BOARD_TO_SERVER;
     note_admitted(session);
-    if (!serve_grant_admits(&grant, sends, request, error) ||
-        !remote_open_storage(sends, request, storage, error))
+    if (!serve_grant_admits(&grant, sends, request, error))
+        return note_refused(session);
+    if (!remote_open_storage(sends, request, storage, error))
         return false;
     if (!sends && serve_grant_is_blind(&grant, request))
         storage->sink_ops = serve_blind_sink_ops();
@@ -91,37 +120,84 @@ static bool admits_job(void *context, const struct file_job *job, struct error *
         [FILE_JOB_CLEAN] = "clean", [FILE_JOB_MANIFEST] = "manifest", [FILE_JOB_VERIFY] = "verify"};
     struct guest_session *session = context;
     const struct serve_grant grant = {&session->setup->roots, session->key};
-    char shown[200];
-    snprintf(session->what, sizeof(session->what), "%s %s", names[job->kind],
+    char shown[100];
+    snprintf(session->report.path, sizeof(session->report.path), "%s %s", names[job->kind],
              display_name(shown, sizeof(shown), job->paths[0]));
+    session->report.direction = BOARD_JOB;
     note_admitted(session);
-    return serve_grant_admits_job(&grant, job, error);
+    return serve_grant_admits_job(&grant, job, error) || note_refused(session);
 }
 
-static void enter_jail(const struct serve_setup *setup)
+/* ---- what the door and the log are told ---- */
+
+static void on_tick(void *context, const struct transfer_progress *progress)
+{
+    struct guest_session *session = context;
+    struct board_report *report = &session->report;
+    uint64_t before = report->bytes_done;
+    report->bytes_done = progress->verified_bytes;
+    report->bytes_total = progress->total_bytes;
+    report->files_done = progress->files_done;
+    report->files_failed = progress->files_failed;
+    report->memory_bytes = progress->buffer_bytes;
+    report->rate_bps = progress->sends
+                           ? progress->session.rate_bps
+                           : (report->rate_bps * 7 + (report->bytes_done - before) * 80) / 8;
+    if (progress->phase == PHASE_ENDED)
+        report->rate_bps = 0;
+    say(session);
+}
+
+static void on_pace(void *context, uint64_t *limit_bps, bool *paused)
+{
+    const struct guest_session *session = context;
+    *limit_bps = board_limit(session->guest->board, session->guest->place);
+    *paused = board_is_paused(session->guest->board, session->guest->place);
+}
+
+static struct guest_session begin(const struct serve_setup *setup, const struct serve_guest *guest)
+{
+    return (struct guest_session){.setup = setup,
+                                  .guest = guest,
+                                  .began_ns = driver_now(),
+                                  .report = {.refusal = REFUSED_HANDSHAKE}};
+}
+
+/* Half of the memory is for blocks, the rest for packets, names and whatever a library wants. */
+static size_t pool_blocks(const struct serve_setup *setup)
+{
+    return (size_t)(setup->limits.memory_bytes / 2 / BLOCK_SIZE);
+}
+
+/* What every session does before it reads from its client. */
+static bool settle_in(const struct serve_setup *setup, struct error *error)
 {
     static struct jail_root roots[SERVE_ROOTS_MAX];
     for (size_t i = 0; i < setup->roots.count; i++)
         roots[i] = (struct jail_root){setup->roots.list[i].name, setup->roots.list[i].directory};
     jail_enter(roots, setup->roots.count);
+    return process_limits_set(&setup->limits, error);
 }
 
-/* ---- the log ---- */
-
-static void write_log(const struct guest_session *session, uint64_t files, uint64_t bytes,
-                      const struct error *error)
+/* One line; of clients that were not let in as far as the door allows. */
+static void write_log(struct guest_session *session, const struct error *error)
 {
-    char from[64], size[24], comment[4 * KEY_COMMENT_MAX] = "", text[sizeof(error->text)];
-    if (session->setup->quiet && error->kind == ERROR_NONE)
-        return;
+    char line[JOB_LINE_MAX], from[64];
+    const struct board_client *client = NULL;
+    struct board_guest guest;
+    say(session);
     address_format(from, sizeof(from), &session->guest->from);
-    if (session->key != NULL)
-        display_name(comment, sizeof(comment), session->key->comment);
-    fprintf(stderr, "petrel serve: %s%s%s%s%s: %llu files, %s%s%s\n", from,
-            comment[0] != '\0' ? " " : "", comment, session->what[0] != '\0' ? " " : "",
-            session->what, (unsigned long long)files, format_size(size, sizeof(size), bytes),
-            error->kind != ERROR_NONE ? "; " : "",
-            display_name(text, sizeof(text), error->kind != ERROR_NONE ? error->text : ""));
+    bool is_guest = board_guest(session->guest->board, session->guest->place, &guest);
+    if (!session->admitted && session->guest->logs)
+        fprintf(stderr, "petrel serve: %s\n",
+                refusal_line(line, from, session->key != NULL ? session->key->key : NULL,
+                             error->kind != ERROR_NONE ? error->text : "it asked for nothing"));
+    if (session->admitted && is_guest && (!session->setup->quiet || error->kind != ERROR_NONE)) {
+        client = board_client(session->guest->board, session->guest->place);
+        fprintf(stderr, "petrel serve: %s\n",
+                job_line(line, client, &guest, &session->report, driver_now() - session->began_ns,
+                         error));
+    }
 }
 
 /* ---- by UDP ---- */
@@ -152,6 +228,8 @@ static bool run_udp(struct guest_session *session, struct udp_listener *listener
         .transfer = {.client = false,
                      .role = session->sends ? ROLE_SENDER : ROLE_RECEIVER,
                      .open_storage = open_storage_udp,
+                     .pool_blocks = pool_blocks(session->setup),
+                     .first_blocks = FIRST_BLOCKS,
                      .open_context = session},
         .driver = {.listener = listener,
                    .identity = &identity,
@@ -168,6 +246,10 @@ static bool run_udp(struct guest_session *session, struct udp_listener *listener
                    .rtt_ns = wishes.path_rtt_us * NS_PER_US,
                    .stop = interrupt_watch(),
                    .watch_fd = -1},
+        .on_tick = on_tick,
+        .tick_context = session,
+        .on_pace = on_pace,
+        .pace_context = session,
     };
     memcpy(run.driver.peer_id, first->from, OPEN_ID_SIZE);
     run.driver.own_id[0] = (uint8_t)(seat >> 8);
@@ -181,12 +263,14 @@ static bool run_udp(struct guest_session *session, struct udp_listener *listener
 int serve_session_udp(const struct serve_setup *setup, const struct serve_guest *guest,
                       struct udp_listener *listener, unsigned seat, const struct open_packet *first)
 {
-    struct guest_session session = {.setup = setup, .guest = guest};
+    struct guest_session session = begin(setup, guest);
     struct transfer_progress progress = {0};
     struct error error = {0};
-    enter_jail(setup);
-    run_udp(&session, listener, seat, first, &progress, &error);
-    write_log(&session, progress.files_done, progress.verified_bytes, &error);
+    if (settle_in(setup, &error)) {
+        run_udp(&session, listener, seat, first, &progress, &error);
+        on_tick(&session, &progress);
+    }
+    write_log(&session, &error);
     return exit_code_of(error.kind);
 }
 
@@ -197,6 +281,10 @@ static int run_stream(struct guest_session *session, int plain)
     struct remote_guest guest = {.context = session,
                                  .open_storage = open_storage,
                                  .admits_job = admits_job,
+                                 .on_tick = on_tick,
+                                 .on_pace = on_pace,
+                                 .pool_blocks = pool_blocks(session->setup),
+                                 .first_blocks = FIRST_BLOCKS,
                                  .limit_bps = session->key->limit_bps};
     if (dup2(plain, STDIN_FILENO) < 0 || dup2(plain, STDOUT_FILENO) < 0)
         return EXIT_FILE_IO;
@@ -205,25 +293,25 @@ static int run_stream(struct guest_session *session, int plain)
     fflush(stdout);
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
-    write_log(session, guest.files, guest.bytes, &guest.error);
+    write_log(session, &guest.error);
     return code;
 }
 
 int serve_session_tcp(const struct serve_setup *setup, const struct serve_guest *guest, int tcp)
 {
-    struct guest_session session = {.setup = setup, .guest = guest};
+    struct guest_session session = begin(setup, guest);
     struct handshake_identity identity = identity_of(&session);
     struct error error = {0};
+    struct tls_relay *relay = NULL;
     int plain = -1, code;
-    enter_jail(setup);
-    struct tls_relay *relay =
-        tls_relay_start(tcp, false, &identity, OPEN_NS, interrupt_watch(), &plain, &error);
+    if (settle_in(setup, &error))
+        relay = tls_relay_start(tcp, false, &identity, OPEN_NS, interrupt_watch(), &plain, &error);
     wipe(identity.seed, sizeof(identity.seed));
     if (relay != NULL) {
         code = run_stream(&session, plain);
         tls_relay_end(relay);
     } else {
-        write_log(&session, 0, 0, &error);
+        write_log(&session, &error);
         code = exit_code_of(error.kind);
     }
     return code;

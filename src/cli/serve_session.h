@@ -6,19 +6,25 @@
 #include "cli/serve_grant.h"
 #include "keys/identity.h"
 #include "net/driver.h"
+#include "serve/board.h"
+#include "serve/process_limits.h"
 #include "transport/open_packet.h"
 
 struct serve_setup {
     struct identity identity;
     const struct authorized_keys *keys;
     struct serve_roots roots;
+    struct process_limits limits; /* of each session */
     bool quiet;
 };
 
 /* Who came, and how to tell the process at the door that it is let in. */
 struct serve_guest {
     struct address from;
-    int door; /* our end of a pair (net/handed.h); a byte is written to it then */
+    int door;            /* our end of a pair (net/handed.h); a byte is written to it then */
+    struct board *board; /* what the door sees of us */
+    unsigned place;      /* on it */
+    bool logs;           /* a line may be written about a client that is not let in */
 };
 
 /* By UDP: its seat, the listener of that, and its first packet, which also waits in guest->door.

@@ -14,11 +14,12 @@ struct page {
     _Atomic uint32_t paused;
     _Atomic uint32_t direction;
     _Atomic uint64_t bytes_done, bytes_total, files_done, files_failed, rate_bps, memory_bytes;
+    _Atomic uint32_t not_refused; /* refusal's complement, so that an empty page is not refused */
     _Atomic uint32_t edits;
     struct guarded {
         bool is_admitted;
         struct board_guest guest;
-        char root[BOARD_TEXT_MAX];
+        char path[BOARD_TEXT_MAX];
     } guarded;
 };
 
@@ -95,7 +96,7 @@ static void read_guarded(const struct page *page, struct guarded *guarded)
     for (unsigned attempt = 0; attempt < 100; attempt++) {
         uint32_t before = atomic_load_explicit(&page->edits, memory_order_acquire);
         memcpy(guarded, &page->guarded, sizeof(*guarded));
-        guarded->root[BOARD_TEXT_MAX - 1] = '\0';
+        guarded->path[BOARD_TEXT_MAX - 1] = '\0';
         guarded->guest.who[BOARD_TEXT_MAX - 1] = '\0';
         atomic_thread_fence(memory_order_acquire);
         if (before % 2 == 0 && before == atomic_load_explicit(&page->edits, memory_order_relaxed))
@@ -126,10 +127,11 @@ void board_read(const struct board *board, unsigned seat, struct board_report *r
         .files_failed = atomic_load(&page->files_failed),
         .rate_bps = atomic_load(&page->rate_bps),
         .memory_bytes = atomic_load(&page->memory_bytes),
+        .refusal = ~atomic_load(&page->not_refused),
     };
     struct guarded guarded;
     read_guarded(page, &guarded);
-    memcpy(report->root, guarded.root, sizeof(report->root));
+    memcpy(report->path, guarded.path, sizeof(report->path));
 }
 
 static uint64_t smaller_limit(uint64_t a, uint64_t b)
@@ -184,7 +186,10 @@ void board_keep_only(struct board *board, unsigned seat)
         munmap(board->pages, before);
     if (after < all)
         munmap(board->pages + after, all - after);
-    memset(board->clients, 0, board->seats * sizeof(*board->clients));
+    for (unsigned other = 0; other < board->seats; other++) {
+        if (other != seat)
+            board_leave(board, other);
+    }
 }
 
 void board_admit(struct board *board, unsigned seat, const struct board_guest *guest)
@@ -196,19 +201,19 @@ void board_admit(struct board *board, unsigned seat, const struct board_guest *g
     atomic_fetch_add(&page->edits, 1);
 }
 
-static void write_root(struct page *page, const char *root)
+static void write_path(struct page *page, const char *path)
 {
-    if (strncmp(page->guarded.root, root, BOARD_TEXT_MAX) == 0)
+    if (strncmp(page->guarded.path, path, BOARD_TEXT_MAX) == 0)
         return;
     atomic_fetch_add(&page->edits, 1);
-    snprintf(page->guarded.root, sizeof(page->guarded.root), "%s", root);
+    snprintf(page->guarded.path, sizeof(page->guarded.path), "%s", path);
     atomic_fetch_add(&page->edits, 1);
 }
 
 void board_report(struct board *board, unsigned seat, const struct board_report *report)
 {
     struct page *page = page_of(board, seat);
-    write_root(page, report->root);
+    write_path(page, report->path);
     atomic_store(&page->direction, (uint32_t)report->direction);
     atomic_store(&page->bytes_done, report->bytes_done);
     atomic_store(&page->bytes_total, report->bytes_total);
@@ -216,6 +221,7 @@ void board_report(struct board *board, unsigned seat, const struct board_report 
     atomic_store(&page->files_failed, report->files_failed);
     atomic_store(&page->rate_bps, report->rate_bps);
     atomic_store(&page->memory_bytes, report->memory_bytes);
+    atomic_store(&page->not_refused, ~report->refusal);
 }
 
 uint64_t board_limit(const struct board *board, unsigned seat)

@@ -17,6 +17,7 @@
 
 #define BOARD_SEATS_MAX 1024u
 #define BOARD_TEXT_MAX 128
+#define BOARD_NOT_REFUSED UINT32_MAX
 
 enum board_direction {
     BOARD_UNKNOWN, /* the client has not asked for anything yet */
@@ -28,11 +29,12 @@ enum board_direction {
 /* What a session tells of itself as it goes on. */
 struct board_report {
     enum board_direction direction;
-    char root[BOARD_TEXT_MAX];
+    char path[BOARD_TEXT_MAX];
     uint64_t bytes_done, bytes_total; /* total 0: not known yet */
     uint64_t files_done, files_failed;
     uint64_t rate_bps;
     uint64_t memory_bytes; /* buffers */
+    uint32_t refusal;      /* why nothing came of it, BOARD_NOT_REFUSED: it was not refused */
 };
 
 /* Who it serves, once the client has shown a key that is authorised. */

@@ -83,7 +83,7 @@ char *job_line(char line[JOB_LINE_MAX], const struct board_client *client,
     line[0] = '\0';
     add(&out, "job=%" PRIu64 " result=%s direction=%s", client->job, result,
         direction_name(report->direction));
-    add_value(&out, "root", report->root);
+    add_value(&out, "path", report->path);
     add_value(&out, "who", guest->who);
     add(&out, " key=%s", fingerprint_format(print, guest->key));
     add_value(&out, "peer", client->peer);

@@ -1,7 +1,7 @@
 /* The one line that a server writes for each job, in words "key=value" that people read and tools
  * cut: one that ended, and one that was refused. Pure.
  *
- *     job=17 result=ok direction=to-server root=in who="anna@laptop" key=SHA256:...
+ *     job=17 result=ok direction=to-server path=in who="anna@laptop" key=SHA256:...
  * peer=[2001:db8::1]:40000 files=12 failed=0 bytes=1048576 seconds=0.84 rate=9986438
  *
  * In a value with blanks, quotes or bytes that are no text stand quotes around it and escapes in

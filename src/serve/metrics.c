@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 static const char *const refusals[REFUSED_COUNT] = {
-    [REFUSED_KEY] = "key",     [REFUSED_EXPIRED] = "expired", [REFUSED_ROOT] = "root",
-    [REFUSED_WRITE] = "right", [REFUSED_LIMIT] = "limit",     [REFUSED_HANDSHAKE] = "handshake",
+    [REFUSED_KEY] = "key",     [REFUSED_EXPIRED] = "expired",     [REFUSED_REQUEST] = "request",
+    [REFUSED_LIMIT] = "limit", [REFUSED_HANDSHAKE] = "handshake",
 };
 static const char *const results[JOB_RESULT_COUNT] = {"ok", "partial", "failed"};
 

@@ -12,8 +12,7 @@
 enum metrics_refusal {
     REFUSED_KEY, /* not in authorized_keys */
     REFUSED_EXPIRED,
-    REFUSED_ROOT,      /* unknown, or not this key's */
-    REFUSED_WRITE,     /* fetching or sending that the key or the root does not permit */
+    REFUSED_REQUEST,   /* of a root that is not there, or what key or root do not permit */
     REFUSED_LIMIT,     /* as many clients as there may be */
     REFUSED_HANDSHAKE, /* TLS failed */
     REFUSED_COUNT

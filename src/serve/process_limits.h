@@ -8,7 +8,7 @@
 
 struct process_limits {
     uint64_t memory_bytes; /* that it may write to (RLIMIT_DATA); 0: as it is */
-    uint64_t files;        /* open at once (RLIMIT_NOFILE); 0: as it is */
+    uint64_t files;        /* open at once beside those that are (RLIMIT_NOFILE); 0: as it is */
 };
 
 /* Never raises what is lower already. Besides, no core is ever dumped: it would hold keys.

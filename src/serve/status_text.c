@@ -65,13 +65,13 @@ static void print_client(FILE *out, const struct board_client *client,
                          const struct board_guest *guest, const struct board_report *report,
                          uint64_t now_s)
 {
-    char who[BOARD_TEXT_MAX], peer[BOARD_TEXT_MAX], root[BOARD_TEXT_MAX], done[24], rate[24];
+    char who[BOARD_TEXT_MAX], peer[BOARD_TEXT_MAX], path[BOARD_TEXT_MAX], done[24], rate[24];
     char total[24] = "?", time[24];
     if (report->bytes_total != 0)
         format_size(total, sizeof(total), report->bytes_total);
     fprintf(out, "job %" PRIu64 "  %s  %s  %s %s  %s of %s  %s  %s\n", client->job,
             shown(who, guest->who), shown(peer, client->peer), directions[report->direction],
-            shown(root, report->root), format_size(done, sizeof(done), report->bytes_done), total,
+            shown(path, report->path), format_size(done, sizeof(done), report->bytes_done), total,
             format_byte_rate(rate, sizeof(rate), report->rate_bps),
             format_clock(time, sizeof(time), since(client->started_s, now_s) * NS_PER_S));
 }
@@ -125,7 +125,7 @@ static json_t *client_json(const struct board_client *client, const struct board
     put_text(object, "key", fingerprint_format(print, guest->key));
     put_text(object, "peer", client->peer);
     put_text(object, "direction", directions[report->direction]);
-    put_text(object, "root", report->root);
+    put_text(object, "path", report->path);
     put_number(object, "bytes_done", report->bytes_done);
     put_number(object, "bytes_total", report->bytes_total);
     put_number(object, "files_done", report->files_done);

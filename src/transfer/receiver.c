@@ -9,6 +9,7 @@
 #define POOL_FIRST 32u    /* blocks granted in the hello */
 #define MEASURE_MIN_NS (20 * NS_PER_MS)
 #define MEASURE_MAX_NS (100 * NS_PER_MS)
+#define GUST_S 0.1 /* with few first blocks: what this time brings may be granted */
 #define RATE_MEMORY_NS (4 * NS_PER_S) /* in which the best recent rate is forgotten */
 
 enum receiver_state {
@@ -61,8 +62,10 @@ static void receiver_release(struct transfer *transfer)
 
 uint32_t receiver_initial_credit(const struct transfer *transfer)
 {
-    size_t pool = transfer->config.pool_blocks;
-    return (uint32_t)(pool < POOL_FIRST ? pool : POOL_FIRST);
+    size_t pool = transfer->config.pool_blocks, first = transfer->config.first_blocks;
+    if (first == 0 || first > POOL_FIRST)
+        first = POOL_FIRST;
+    return (uint32_t)(pool < first ? pool : first);
 }
 
 /* The one place where the state changes. */
@@ -77,11 +80,12 @@ static bool move(struct receiver *receiver, enum receiver_state to, struct error
 /* ---- buffers ---- */
 
 /* Gives the session fresh buffers until as many are out as may be. */
-static bool grant(struct transfer *transfer, uint64_t now_ns)
+static bool grant(struct transfer *transfer, bool at_first, uint64_t now_ns)
 {
     struct receiver *receiver = transfer->receiver;
     bool moved = false;
-    while (transfer->buffers.out_count < receiver->target && transfer_may_go(transfer, now_ns)) {
+    while (transfer->buffers.out_count < receiver->target &&
+           (at_first || transfer_may_go(transfer, now_ns))) {
         uint8_t *bytes = buffers_take(&transfer->buffers);
         if (bytes == NULL)
             break;
@@ -130,6 +134,9 @@ static void size_pool(struct transfer *transfer, uint64_t now_ns)
         receiver->rate_bps = rate_bps;
     double in_flight = (double)receiver->rate_bps / 8 * (double)statistics.rtt_ns / 1e9;
     double target = 4 * in_flight / BLOCK_SIZE + 1;
+    double gust = (double)receiver->rate_bps / 8 * GUST_S / BLOCK_SIZE;
+    if (transfer->config.first_blocks != 0 && target < gust)
+        target = gust < POOL_FIRST ? gust : POOL_FIRST;
     size_t most = transfer->config.pool_blocks, least = receiver_initial_credit(transfer);
     receiver->target = target > (double)most    ? most
                        : target < (double)least ? least
@@ -156,7 +163,7 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
     receiver->target = receiver_initial_credit(transfer);
     receiver->measured_ns = now_ns;
     receiver->measure_for_ns = MEASURE_MIN_NS;
-    grant(transfer, now_ns);
+    grant(transfer, true, now_ns); /* as the hello has promised, whatever the pace */
     if (receiver->in_session < receiver->target)
         return error_set(error, ERROR_MEMORY, "out of memory for %u blocks",
                          (unsigned)receiver->target);
@@ -639,7 +646,7 @@ static bool receiver_step(struct transfer *transfer, uint64_t now_ns)
         size_pool(transfer, now_ns);
     measure_disk_wait(transfer, now_ns);
     if (transfer->receiver->state <= RECEIVER_MOVING)
-        moved |= grant(transfer, now_ns);
+        moved |= grant(transfer, false, now_ns);
     moved |= say_list(transfer, now_ns);
     moved |= end_sink(transfer, now_ns);
     say_progress(transfer, now_ns);

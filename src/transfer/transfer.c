@@ -444,6 +444,7 @@ void transfer_progress(const struct transfer *transfer, struct transfer_progress
 {
     *progress = transfer->progress;
     progress->sends = transfer->config.role == ROLE_SENDER;
+    progress->buffer_bytes = (uint64_t)transfer->buffers.out_count * BLOCK_SIZE;
     progress->error_is_peers = transfer->error_is_peers;
     if (transfer->session == NULL)
         return;

@@ -22,6 +22,7 @@ struct transfer_progress {
     uint64_t verified_bytes, files_done, files_skipped, files_failed;
     uint64_t kept_bytes;           /* of the verified ones: were at the destination already */
     uint64_t deleted;              /* of any type */
+    uint64_t buffer_bytes;         /* of blocks in memory now */
     uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
     uint64_t disk_wait_ns;         /* time the local disk held things up */
     uint64_t peer_disk_wait_ns;
@@ -76,6 +77,9 @@ struct transfer_config {
      * is in flight and a few blocks read ahead; a receiver grants 32 blocks, and on a long path up
      * to four times what is in flight. */
     size_t pool_blocks;
+    /* What a receiver grants at first, in place of 32; it then grants what the rate brings in a
+     * tenth of a second. Few for strangers, and where a pace (below) is to take hold soon. */
+    size_t first_blocks;
 };
 
 struct transfer;

@@ -84,8 +84,9 @@ static void test_a_session_in_a_child(void **state)
                                       .files_done = 3,
                                       .files_failed = 1,
                                       .rate_bps = 9,
-                                      .memory_bytes = 11};
-        memset(report.root, 'r', sizeof(report.root) - 1);
+                                      .memory_bytes = 11,
+                                      .refusal = 3};
+        memset(report.path, 'r', sizeof(report.path) - 1);
         board_report(board, 1, &report);
         struct board_guest guest = {.key = {9}, .limit_bps = 5};
         memset(guest.who, 'w', sizeof(guest.who)); /* without an end */
@@ -99,13 +100,14 @@ static void test_a_session_in_a_child(void **state)
     board_read(board, 1, &report);
     assert_true(report.direction == BOARD_TO_SERVER && report.bytes_done == 100 &&
                 report.bytes_total == 7 && report.files_done == 3 && report.files_failed == 1 &&
-                report.rate_bps == 9 && report.memory_bytes == 11);
-    assert_int_equal(strlen(report.root), BOARD_TEXT_MAX - 1);
+                report.rate_bps == 9 && report.memory_bytes == 11 && report.refusal == 3);
+    assert_int_equal(strlen(report.path), BOARD_TEXT_MAX - 1);
     struct board_guest guest;
     assert_true(board_guest(board, 1, &guest) && guest.key[0] == 9 && guest.limit_bps == 5);
     assert_int_equal(strlen(guest.who), BOARD_TEXT_MAX - 1);
     board_read(board, 0, &report);
-    assert_true(report.bytes_done == 0 && report.root[0] == '\0');
+    assert_true(report.bytes_done == 0 && report.path[0] == '\0' &&
+                report.refusal == BOARD_NOT_REFUSED);
     board_free(board);
 }
 

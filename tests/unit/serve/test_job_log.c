@@ -10,11 +10,11 @@ static void test_job(void **state)
     struct board_client client = {.job = 17, .peer = "[2001:db8::1]:40000"};
     const struct board_guest guest = {.who = "anna@laptop"};
     struct board_report report = {
-        .direction = BOARD_TO_SERVER, .root = "in", .files_done = 12, .bytes_done = 1000000};
+        .direction = BOARD_TO_SERVER, .path = "in", .files_done = 12, .bytes_done = 1000000};
     struct error error = {0};
     fingerprint_format(print, guest.key);
     snprintf(wanted, sizeof(wanted),
-             "job=17 result=ok direction=to-server root=in who=anna@laptop key=%s "
+             "job=17 result=ok direction=to-server path=in who=anna@laptop key=%s "
              "peer=[2001:db8::1]:40000 files=12 failed=0 bytes=1000000 seconds=0.50 rate=16000000",
              print);
     assert_string_equal(job_line(line, &client, &guest, &report, 500 * NS_PER_MS, &error), wanted);
@@ -35,16 +35,16 @@ static void test_what_does_not_fit(void **state)
     char line[JOB_LINE_MAX];
     struct board_client client = {.job = 1};
     struct board_guest guest = {.who = "a b\" result=ok \x1b[2J\n"};
-    struct board_report report = {.root = ""};
+    struct board_report report = {.path = ""};
     struct error error = {.kind = ERROR_IO};
     memset(error.text, '\n', sizeof(error.text) - 1);
     job_line(line, &client, &guest, &report, 0, &error);
-    assert_non_null(strstr(line, " root=\"\" who=\"a b\\\" result=ok \\x1b[2J\\x0a\" "));
+    assert_non_null(strstr(line, " path=\"\" who=\"a b\\\" result=ok \\x1b[2J\\x0a\" "));
     assert_null(strchr(line, '\n'));
     assert_true(strlen(line) < JOB_LINE_MAX);
     memset(guest.who, 1, sizeof(guest.who) - 1);
     memset(client.peer, 1, sizeof(client.peer) - 1);
-    memset(report.root, 1, sizeof(report.root) - 1);
+    memset(report.path, 1, sizeof(report.path) - 1);
     job_line(line, &client, &guest, &report, 0, &error);
     assert_true(strlen(line) < JOB_LINE_MAX);
 }

@@ -53,7 +53,7 @@ static void test_text(void **state)
     says(text, "petrel_jobs_total{result=\"partial\"} 1");
     says(text, "petrel_jobs_total{result=\"failed\"} 1");
     says(text, "petrel_refused_total{why=\"key\"} 9");
-    says(text, "petrel_refused_total{why=\"right\"} 0");
+    says(text, "petrel_refused_total{why=\"request\"} 0");
     says(text, "petrel_paused 1");
     says(text, "petrel_sessions 1");
     says(text, "petrel_half_open 1");

@@ -10,7 +10,7 @@ static struct board *a_board(const char *who)
     struct board *board = board_new(5, NULL);
     const struct board_client client = {.job = 3, .started_s = 100, .peer = "192.0.2.7:50000"};
     const struct board_report report = {.direction = BOARD_FROM_SERVER,
-                                        .root = "docs",
+                                        .path = "docs",
                                         .bytes_done = 5000000,
                                         .bytes_total = 10000000,
                                         .rate_bps = 80000000};
@@ -54,7 +54,7 @@ static void test_json(void **state)
     assert_int_equal(json_array_size(json_object_get(object, "clients")), 1);
     assert_int_equal(json_integer_value(json_object_get(client, "bytes_done")), 5000000);
     assert_string_equal(json_string_value(json_object_get(client, "who")), "?\"");
-    assert_string_equal(json_string_value(json_object_get(client, "root")), "docs");
+    assert_string_equal(json_string_value(json_object_get(client, "path")), "docs");
     json_decref(object);
     free(text);
     board_free(board);

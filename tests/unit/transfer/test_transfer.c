@@ -178,6 +178,25 @@ static void a_pace_is_kept(void **state)
     }
 }
 
+/* Set before there is a session, as a server does it whose clients are paused. */
+static void a_pace_from_the_start(void **state)
+{
+    (void)state;
+    struct transfer_config config = {.role = ROLE_RECEIVER, .pool_blocks = 8, .first_blocks = 4};
+    struct error error = {0};
+    struct fake_wire *wire = fake_wire_new(5);
+    struct transfer *transfer = transfer_new(&config, &error);
+    assert_int_equal(transfer_initial_credit(transfer), 4);
+    transfer_set_pace(transfer, 1000, true, 1);
+    transfer_attach(transfer, fake_receiver(wire), 2);
+    assert_int_equal(transfer_error(transfer)->kind, ERROR_NONE);
+    struct transfer_progress progress;
+    transfer_progress(transfer, &progress);
+    assert_int_equal(progress.buffer_bytes, 4 * BLOCK_SIZE);
+    transfer_free(transfer);
+    fake_wire_free(wire);
+}
+
 static void a_pause_ends(void **state)
 {
     (void)state;
@@ -446,6 +465,7 @@ int main(void)
         cmocka_unit_test(holds_content_back_for_its_entry),
         cmocka_unit_test(a_slow_sink_stops_the_sender),
         cmocka_unit_test(a_pace_is_kept),
+        cmocka_unit_test(a_pace_from_the_start),
         cmocka_unit_test(a_pause_ends),
         cmocka_unit_test(a_slow_source_is_told),
         cmocka_unit_test(a_withdrawn_file_fails_alone),
