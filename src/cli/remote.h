@@ -18,8 +18,8 @@ struct remote_guest {
     /* As of struct transfer_run, with this context; may be NULL. */
     void (*on_tick)(void *context, const struct transfer_progress *progress);
     void (*on_pace)(void *context, uint64_t *limit_bps, bool *paused);
-    uint64_t limit_bps;    /* 0: none */
-    size_t pool_blocks;    /* this and the next as of struct transfer_config */
+    uint64_t limit_bps; /* 0: none */
+    size_t pool_blocks; /* this and the next as of struct transfer_config */
     size_t first_blocks;
     uint64_t files, bytes; /* filled in: what came of it */
     struct error error;
