@@ -41,8 +41,9 @@ class Case(serve_test.Case):
         return [line.split("petrel serve: ", 1)[1] for line in self.said().splitlines()
                 if "petrel serve: job=" in line]
 
-    def begin(self, size=20 * MIB, limit="40Mbit"):
-        """A copy to the server that takes some seconds; once the server shows it."""
+    def begin(self, size=20 * MIB, limit="20Mbit"):
+        """A copy to the server that takes eight seconds, enough for a busy machine to look at it;
+        once the server shows it."""
         self.meet()
         source = self.write("near/big", size)
         process = self.start("copy", "--limit", limit, source, self.url("data/"))
@@ -68,7 +69,7 @@ class Desk(Case):
                                r"seconds=[\d.]+ rate=\d+$")
 
     def test_pause_and_resume(self):
-        process = self.begin(size=12 * MIB)
+        process = self.begin()
         self.assertIn("paused", self.ask("pause").stdout)
         time.sleep(3)  # what had been granted arrives
         before = self.clients()[0]["bytes_done"]
