@@ -552,6 +552,7 @@ static void test_dry_run(void **state)
     add(ENTRY_FILE, 1, "");
     give_packed(0);
     assert_failed(ERROR_PROTOCOL);
+    close_sink();
     assert_true(open_sink(TRANSFER_DRY_RUN));
     add_large(0, "large", 1, BLOCK_SIZE + 1, 7);
     give_packed(0);
