@@ -8,6 +8,7 @@
 
 #include "tree/attributes.h"
 #include "tree/beneath.h"
+#include "tree/jail.h"
 #include "tree/sink_internal.h"
 
 /* What a file, link or directory gets besides its bytes: owner, permissions, extended attributes,
@@ -65,8 +66,13 @@ static void set_owner(struct file_sink *sink, struct thing *thing, const struct 
 {
     struct attribute owner;
     *kept = 0;
-    if ((sink->flags & (TRANSFER_OWNER | TRANSFER_GROUP)) == 0 || !find_owner(facts, &owner) ||
-        !look(thing))
+    if ((sink->flags & (TRANSFER_OWNER | TRANSFER_GROUP)) == 0 || !find_owner(facts, &owner))
+        return;
+    if (jail_is_entered()) { /* what a guest brings is never somebody else's here */
+        count_owner(sink);
+        return;
+    }
+    if (!look(thing))
         return;
     uint32_t uid = wanted_id(sink, false, owner.uid, owner.user, owner.user_size);
     uint32_t gid = wanted_id(sink, true, owner.gid, owner.group, owner.group_size);
@@ -101,6 +107,8 @@ static bool is_wanted(const struct file_sink *sink, const char *name, uint32_t k
         return (sink->flags & TRANSFER_ACLS) != 0;
     if ((sink->flags & TRANSFER_XATTRS) == 0 || strncmp(name, "system.", 7) == 0)
         return false;
+    if (jail_is_entered() && strncmp(name, "user.", 5) != 0)
+        return false; /* what the system heeds is not for guests to say */
     return strcmp(name, "security.capability") != 0 || (kept & S_ISUID) != 0;
 }
 

@@ -61,6 +61,17 @@ static bool make_directories(char *path, bool parents, bool *made)
                      S_ISDIR(status.st_mode));
 }
 
+static bool may_write(const char *path)
+{
+    int fd = jail_openat(AT_FDCWD, path, O_PATH | O_DIRECTORY);
+    bool may = fd >= 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = error;
+    return may;
+}
+
 /* Whether make_directories would do it, for a dry run; errno as it would be. */
 static bool could_make(const char *path, bool parents)
 {
@@ -68,7 +79,8 @@ static bool could_make(const char *path, bool parents)
     struct stat status;
     bool could = false, more = above != NULL;
     while (more) {
-        if (lstat(above, &status) == 0) { /* a link that leads nowhere */
+        /* A link that leads nowhere. */
+        if (jail_fstatat(AT_FDCWD, above, &status, AT_SYMLINK_NOFOLLOW) == 0) {
             errno = ENOENT;
             break;
         }
@@ -76,7 +88,7 @@ static bool could_make(const char *path, bool parents)
         if (slash != NULL && slash != above)
             *slash = '\0';
         const char *parent = slash == NULL ? "." : slash == above ? "/" : above;
-        could = faccessat(AT_FDCWD, parent, W_OK | X_OK, AT_EACCESS) == 0;
+        could = may_write(parent);
         more = !could && errno == ENOENT && parents && parent == above;
     }
     free(above);

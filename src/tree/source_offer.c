@@ -214,8 +214,8 @@ static bool look_again(struct file_source *source, const struct entry *entry,
         take_told(item, entry);
         return true;
     }
-    found = found && fstatat(item->directory, item->leaf, &item->status,
-                             item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
+    found = found && jail_fstatat(item->directory, item->leaf, &item->status,
+                                  item->follow ? 0 : AT_SYMLINK_NOFOLLOW) == 0;
     struct error error = {0};
     if (!found)
         scan_set_error(&error, errno, "vanished before it was sent");
