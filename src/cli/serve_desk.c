@@ -163,19 +163,36 @@ const char *serve_desk_control(const struct serve_desk *desk)
 
 /* ---- guests ---- */
 
+/* Of strangers; how many lines were left out comes before the next one. */
+static bool may_log(struct serve_desk *desk)
+{
+    uint64_t left_out = 0;
+    bool may = log_gate_admits(&desk->gate, driver_now(), &left_out);
+    if (may && left_out > 0)
+        fprintf(stderr, "petrel serve: of %" PRIu64 " clients before no refusal was written here\n",
+                left_out);
+    return may;
+}
+
 void serve_desk_came(struct serve_desk *desk, unsigned place, const struct address *from,
                      bool *logs)
 {
     struct board_client client = {.job = ++desk->jobs, .started_s = now_s()};
-    uint64_t left_out = 0;
     address_format(client.peer, sizeof(client.peer), from);
     board_take(desk->board, place, &client);
     desk->admitted[place] = false;
     share_out(desk);
-    *logs = log_gate_admits(&desk->gate, driver_now(), &left_out);
-    if (*logs && left_out > 0)
-        fprintf(stderr, "petrel serve: of %" PRIu64 " clients before no refusal was written here\n",
-                left_out);
+    *logs = may_log(desk);
+}
+
+void serve_desk_turned_away(struct serve_desk *desk, const struct address *from)
+{
+    char line[JOB_LINE_MAX], peer[64];
+    desk->counts.refused[REFUSED_LIMIT]++;
+    address_format(peer, sizeof(peer), from);
+    if (may_log(desk))
+        fprintf(stderr, "petrel serve: %s\n",
+                refusal_line(line, peer, NULL, "as many clients are here as --max-clients allows"));
 }
 
 void serve_desk_admitted(struct serve_desk *desk, unsigned place)

@@ -30,12 +30,13 @@ void serve_desk_close(struct serve_desk *desk);
 void serve_desk_become_session(struct serve_desk *desk, unsigned place);
 
 struct board *serve_desk_board(const struct serve_desk *desk);
-/* For the counts that the door knows best: datagrams dropped, cookies, refused for number, reloads,
- * draining. */
+/* For the counts that the door knows best: datagrams dropped, cookies, reloads, draining. */
 struct metrics *serve_desk_counts(struct serve_desk *desk);
 /* NULL: there is no socket. */
 const char *serve_desk_control(const struct serve_desk *desk);
 
+/* There is no place for this client. */
+void serve_desk_turned_away(struct serve_desk *desk, const struct address *from);
 /* A client gets a process; *logs: whether that may write a line if it comes to nothing. */
 void serve_desk_came(struct serve_desk *desk, unsigned place, const struct address *from,
                      bool *logs);

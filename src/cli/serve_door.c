@@ -347,7 +347,7 @@ static void let_in(struct serve_door *door, const struct udp_message *message, c
     int ends[2];
     struct arrival arrival = {.from = &message->from, .first = first, .tcp = -1};
     if (guest == NULL)
-        serve_desk_counts(door->config.desk)->refused[REFUSED_LIMIT]++;
+        serve_desk_turned_away(door->config.desk, &message->from);
     if (guest == NULL || !handed_pair(ends, NULL))
         return;
     arrival.seat = free_seat(door);
@@ -421,7 +421,7 @@ static void take_connection(struct serve_door *door, int listener)
     struct arrival arrival = {.from = &from, .tcp = tcp};
     struct guest *guest = sockaddr_to_address(&from, &storage) ? free_place(door, &from) : NULL;
     if (guest == NULL)
-        serve_desk_counts(door->config.desk)->refused[REFUSED_LIMIT]++;
+        serve_desk_turned_away(door->config.desk, &from);
     if (guest != NULL && handed_pair(ends, NULL)) {
         note_start(door, driver_now());
         begin_guest(door, guest, &arrival, ends);

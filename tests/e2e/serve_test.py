@@ -310,6 +310,16 @@ class Trouble(Case):
         self.assertTrue(wait_until(self.guests, 20), self.said())
         return process
 
+    def test_who_finds_no_place_is_in_the_log(self):
+        self.stop()
+        self.serve("--max-clients", "1")
+        self.meet()
+        self.assertTrue(wait_until(lambda: not self.guests(), 20))
+        first = self.begin(self.write("near/file", 90 * MIB), self.url("data/file"))
+        self.copy(self.url("data/met"), self.path("near/late"), "--retry-for", "0", code=LOST)
+        self.assertIn("as many clients are here as --max-clients allows", self.said())
+        self.assertEqual(self.finish(first).code, 0)
+
     def test_single_files_are_fetched_and_updated(self):
         """One that goes in blocks, and a small one of which an older form is here."""
         self.meet()
