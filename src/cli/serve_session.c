@@ -29,6 +29,7 @@ struct guest_session {
     bool sends, admitted;
     uint64_t began_ns;
     struct board_report report; /* what the door and the log are told */
+    struct error refused;       /* of a job: why */
 };
 
 /* ---- who it is ---- */
@@ -125,7 +126,10 @@ static bool admits_job(void *context, const struct file_job *job, struct error *
              display_name(shown, sizeof(shown), job->paths[0]));
     session->report.direction = BOARD_JOB;
     note_admitted(session);
-    return serve_grant_admits_job(&grant, job, error) || note_refused(session);
+    if (serve_grant_admits_job(&grant, job, error))
+        return true;
+    session->refused = *error;
+    return note_refused(session);
 }
 
 /* ---- what the door and the log are told ---- */
@@ -293,6 +297,10 @@ static int run_stream(struct guest_session *session, int plain)
     fflush(stdout);
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
+    if (session->refused.kind != ERROR_NONE)
+        guest.error = session->refused;
+    else if (code != EXIT_OK) /* a job's own words went to its client */
+        error_set(&guest.error, ERROR_PEER, "it ended with exit code %d", code);
     write_log(session, &guest.error);
     return code;
 }

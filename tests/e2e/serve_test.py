@@ -17,7 +17,7 @@ import unittest
 import hosts
 from hosts import FAR_EXEC, HOST, MIB, PETREL, wait_until
 
-LOST, PERMISSION, REFUSED_KEY, UNREACHABLE, VERIFY = 30, 44, 46, 40, 41
+LOST, PERMISSION, REFUSED_KEY, UNREACHABLE, VERIFY, NOT_FOUND = 30, 44, 46, 40, 41, 47
 SLOW = ("--limit", "80Mbit")
 URL = f"petrel://[{HOST}]" if ":" in HOST else f"petrel://{HOST}"
 
@@ -269,6 +269,17 @@ class Keys(Case):
                 wait_until(lambda: self.said().count("keys are authorised") > before, 20))
             self.fails(PERMISSION, says, *words)
         self.assertEqual(sorted(os.listdir(self.path("read"))), ["file"])
+
+    def test_jobs_that_come_to_nothing_are_not_logged_as_good(self):
+        self.meet()
+        for code, words in ((PERMISSION, ("clean", "r")), (PERMISSION, ("manifest", "w")),
+                            (NOT_FOUND, ("manifest", "data/nothing"))):
+            self.job(words[0], self.url(words[1]), code=code)
+            said = f'path="{" ".join(words)}"'
+            self.assertTrue(wait_until(lambda: said in self.said(), 20), self.said())
+            line = [one for one in self.said().splitlines() if said in one][-1]
+            self.assertNotIn("result=ok", line)
+            self.assertIn("error=", line)
 
     def test_nothing_leads_out_of_a_root(self):
         self.meet()
