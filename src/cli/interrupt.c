@@ -30,6 +30,11 @@ static void watch(int signal_number)
     sigaction(signal_number, &action, NULL);
 }
 
+bool interrupt_is_takeover(void)
+{
+    return taken_by != 0;
+}
+
 const char *interrupt_text(char *text, size_t capacity)
 {
     char host[65] = "";

@@ -3,6 +3,7 @@
 #ifndef PETREL_CLI_INTERRUPT_H
 #define PETREL_CLI_INTERRUPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Installs the handlers and returns the counter that they raise. System calls that wait are
@@ -12,5 +13,6 @@ const volatile int *interrupt_watch(void);
 
 /* What it was that asked: the user, or another copy that takes a half-written file over. */
 const char *interrupt_text(char *text, size_t capacity);
+bool interrupt_is_takeover(void); /* it was another copy */
 
 #endif

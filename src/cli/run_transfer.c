@@ -103,7 +103,11 @@ static void interrupt(void *context, uint64_t now_ns)
 {
     struct runner *runner = context;
     char text[200];
-    transfer_abort(runner->transfer, ERROR_INTERRUPTED, interrupt_text(text, sizeof(text)), now_ns);
+    if (runner->run->transfer.client || interrupt_is_takeover())
+        transfer_abort(runner->transfer, ERROR_INTERRUPTED, interrupt_text(text, sizeof(text)),
+                       now_ns);
+    else /* who ends a server has not ended its clients: they try again */
+        transfer_abort(runner->transfer, ERROR_PEER_LOST, "petrel was ended by a signal", now_ns);
 }
 
 static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_ns)

@@ -259,11 +259,6 @@ static void on_closed(struct transfer *transfer)
 {
     transfer->session_closed = true;
     const struct error *said = session_error(transfer->session);
-    const struct error ended = {.kind = ERROR_PEER_LOST, .text = "petrel was ended there"};
-    /* Who ends a server has not ended its clients. */
-    if (transfer->config.client && said->kind == ERROR_INTERRUPTED &&
-        session_error_is_peers(transfer->session))
-        said = &ended;
     if (!transfer->failed && !transfer->half->finished(transfer)) {
         transfer->failed = true;
         if (said->kind == ERROR_NONE || said->kind == ERROR_PEER_LOST)

@@ -378,7 +378,7 @@ class Trouble(Case):
             os.kill(guest, signal.SIGTERM)
         result = self.finish(process)
         self.assertEqual(result.code, 0, result.stderr)
-        self.assertIn("petrel was ended there", result.stderr)
+        self.assertIn("petrel was ended by a signal", result.stderr)
         self.same_file("near/file", "far/file")
         self.assertIsNotNone(self.main_process())
 
