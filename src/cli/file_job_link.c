@@ -87,6 +87,7 @@ int file_job_serve(bool (*admits)(void *context, const struct file_job *job, str
 
 /* ---- here ---- */
 
+/* A far end that takes no more has said why, or ends without a word: relay() tells. */
 static bool send_job(const struct file_job *job, FILE *manifest, int descriptor,
                      struct error *error)
 {
@@ -95,12 +96,10 @@ static bool send_job(const struct file_job *job, FILE *manifest, int descriptor,
     bool sent = size > 0 && write_all(descriptor, line, size);
     char buffer[65536];
     size_t got;
-    if (size == 0)
-        error_set(error, ERROR_USAGE, "too many paths at once");
     while (sent && manifest != NULL && (got = fread(buffer, 1, sizeof(buffer), manifest)) > 0)
         sent = write_all(descriptor, buffer, got);
     free(line);
-    return sent || error_set(error, ERROR_PEER_LOST, "the SSH session ended");
+    return size > 0 || error_set(error, ERROR_USAGE, "too many paths at once");
 }
 
 /* One frame. 1: taken; 0: it was the last, with *code; -1: it was none. */
