@@ -1,4 +1,4 @@
-# bash completion for petrel: asks petrel itself (src/cli/complete.c). Needs bash 4.3.
+# bash completion for petrel: asks petrel itself (src/cli/complete/complete.c). Needs bash 4.3.
 
 _petrel() {
     local rest=${COMP_LINE:0:COMP_POINT} program=${1/#\~/$HOME} words=() piece= prefix line i

@@ -1,4 +1,4 @@
-# fish completion for petrel: asks petrel itself (src/cli/complete.c).
+# fish completion for petrel: asks petrel itself (src/cli/complete/complete.c).
 
 function __petrel_complete
     set -l words (commandline -opc)

@@ -1,6 +1,6 @@
 """How long a copy takes: one formula with a few constants for each program, and how they are fitted.
 
-`petrel estimate`, the calculator of the report and this file compute the same (src/cli/estimate_model.c,
+`petrel estimate`, the calculator of the report and this file compute the same (src/cli/measure/estimate_model.c,
 page/calculator.js); tests compare them. The constants stand in model.json, written by `petrel-lab fit`.
 """
 import json

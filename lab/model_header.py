@@ -8,7 +8,7 @@ FIELDS = ("fixed_s", "rtts", "loss_rtts", "start", "share", "loss_cost", "loss_r
 with open(sys.argv[1], encoding="utf-8") as file:
     model = json.load(file)
 with open(sys.argv[2], "w", encoding="utf-8") as out:
-    print("/* Made of lab/model.json by lab/model_header.py: see cli/estimate_model.h. */", file=out)
+    print("/* Made of lab/model.json by lab/model_header.py: see cli/measure/estimate_model.h. */", file=out)
     print(f'#define ESTIMATE_FITTED_ON "{model["fitted_on"]}"', file=out)
     print("#define ESTIMATE_PROGRAMS \\", file=out)
     for name, one in model["programs"].items():

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/copy_options.h"
-#include "cli/exit_code.h"
+#include "cli/options/copy_options.h"
+#include "cli/report/exit_code.h"
 #include "cli/version.h"
 
 const struct command commands[] = {

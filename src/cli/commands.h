@@ -3,7 +3,7 @@
 #ifndef PETREL_CLI_COMMANDS_H
 #define PETREL_CLI_COMMANDS_H
 
-#include "cli/options.h"
+#include "cli/options/options.h"
 
 enum command_operands {
     OPERANDS_NONE,

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/copy_options.h"
-#include "cli/json_report.h"
+#include "cli/options/copy_options.h"
+#include "cli/report/json_report.h"
 #include "tree/display.h"
 
 extern char **environ;

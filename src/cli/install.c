@@ -5,12 +5,12 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/copy_options.h"
-#include "cli/exit_code.h"
-#include "cli/install_offer.h"
 #include "cli/interrupt.h"
-#include "cli/operand.h"
-#include "cli/ssh_option_rows.h"
+#include "cli/options/copy_options.h"
+#include "cli/options/operand.h"
+#include "cli/options/ssh_option_rows.h"
+#include "cli/report/exit_code.h"
+#include "cli/start/install_offer.h"
 #include "cli/version.h"
 
 struct install_options {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/exit_code.h"
+#include "cli/report/exit_code.h"
 #include "tree/journal.h"
 
 static volatile int raised;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/exit_code.h"
-#include "cli/report.h"
+#include "cli/report/exit_code.h"
+#include "cli/report/report.h"
 
 /* A word that is nearly a command, and neither a file here nor a remote name, is a mistyped
  * command; else it is a source, for the word copy may be left out. */

@@ -6,9 +6,9 @@
 
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/json_report.h"
-#include "cli/options.h"
-#include "cli/path_memory.h"
+#include "cli/copy/path_memory.h"
+#include "cli/options/options.h"
+#include "cli/report/json_report.h"
 #include "tree/display.h"
 
 struct paths_options {

@@ -4,7 +4,7 @@
 #ifndef PETREL_CLI_REMOTE_H
 #define PETREL_CLI_REMOTE_H
 
-#include "cli/file_job.h"
+#include "cli/files/file_job.h"
 #include "transfer/transfer.h"
 
 /* What a guest of a listening petrel may do. NULL in the place of one: whoever sshd let in, who may

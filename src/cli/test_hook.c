@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "cli/exit_code.h"
+#include "cli/report/exit_code.h"
 #include "measure/disk_speed.h"
 #include "measure/machine.h"
 #include "net/driver.h"

@@ -4,7 +4,7 @@
  *     HOST[:PORT] petrel-ed25519 KEY [COMMENT]
  *
  * Without a port it is PETREL_PORT. An IPv6 address stands in brackets. Letters' case does not
- * matter in HOST. What is asked of people, and where, is cli/host_key's.
+ * matter in HOST. What is asked of people, and where, is cli/start/host_key's.
  */
 #ifndef PETREL_KEYS_KNOWN_HOSTS_H
 #define PETREL_KEYS_KNOWN_HOSTS_H

@@ -65,7 +65,7 @@ class ManPage(unittest.TestCase):
             self.assertGreater(len(help_options(command)), 10)
 
     def test_events_of_jobs(self):
-        code = source("cli/file_job_json.c")
+        code = source("cli/files/file_job_json.c")
         pages = "".join((PAGE.parent / f"petrel-{command}.1").read_text()
                         for command in ("clean", "manifest", "verify"))
         events = set(re.findall(r'begin\("(\w+)"\)', code))
@@ -75,14 +75,14 @@ class ManPage(unittest.TestCase):
         self.assertEqual(fields - set(re.findall(r"^\.Ql (\w+)", pages, re.M)), set())
 
     def test_exit_codes(self):
-        header = source("cli/exit_code.h")
+        header = source("cli/report/exit_code.h")
         codes = set(re.findall(r"EXIT_\w+ = (\d+)", header))
         listed = re.findall(r"^\.It (\d+)$", section("EXIT STATUS"), re.M)
         self.assertGreater(len(codes), 15)
         self.assertEqual(sorted(codes, key=int), listed)
 
     def test_events_and_fields(self):
-        code = source("cli/event_log.c")
+        code = source("cli/report/event_log.c")
         events = set(re.findall(r'begin\("(\w+)"\)', code)) | set(
             re.findall(r'\[TRANSFER_FILE_\w+\] = "(\w+)"', code))
         listed = set(re.findall(r"^\.It (\w+)$", section("JSON EVENTS"), re.M))

@@ -50,7 +50,7 @@ class Protocol(unittest.TestCase):
         self.assertIn(", ".join(sizes[:-1]) + " and " + sizes[-1], page)
 
     def test_start_lines(self):
-        code = source("cli/bootstrap.c")
+        code = source("cli/start/bootstrap.c")
         page = self.PAGE.split("## Start through SSH")[1].split("\n## ")[0]
         for word in ["petrel-start ", "PETREL-REMOTE ", "PETREL-ERROR "]:
             self.assertIn(f'"{word}"', code)
@@ -61,7 +61,7 @@ class Protocol(unittest.TestCase):
             self.assertIn(f"{key}=", page)
 
     def test_measurements(self):
-        code = source("cli/measure_words.c")
+        code = source("cli/measure/measure_words.c")
         page = self.PAGE.split("## Measurements")[1].split("\n## ")[0]
         for name in re.findall(r'\[MEASURE_\w+\] = "(\w+)"', code):
             self.assertRegex(page, rf"(?m)^\| {name} \|")

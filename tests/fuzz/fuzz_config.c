@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/config_text.h"
-#include "cli/copy_options.h"
+#include "cli/options/config_text.h"
+#include "cli/options/copy_options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

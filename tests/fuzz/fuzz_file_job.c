@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/file_job.h"
+#include "cli/files/file_job.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

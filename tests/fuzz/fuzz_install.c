@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/install_answer.h"
-#include "cli/install_program.h"
+#include "cli/start/install_answer.h"
+#include "cli/start/install_program.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

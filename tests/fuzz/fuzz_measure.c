@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/measure_words.h"
+#include "cli/measure/measure_words.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/answer_search.h"
+#include "cli/start/answer_search.h"
 
 #define ANSWER "PETREL-REMOTE version=1.0 port=60001 address=none"
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli/bootstrap.h"
+#include "cli/start/bootstrap.h"
 
 static struct bootstrap_start sample(void)
 {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
-#include "cli/channel_watch.h"
+#include "cli/start/channel_watch.h"
 #include "net/driver.h"
 
 #define S NS_PER_S

@@ -1,7 +1,7 @@
 #include "unit.h"
 
-#include "cli/complete_hosts.h"
-#include "cli/complete_words.h"
+#include "cli/complete/complete_hosts.h"
+#include "cli/complete/complete_words.h"
 
 static void unquotes(const char *typed, const char *meant, char open)
 {

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli/config_text.h"
+#include "cli/options/config_text.h"
 
 struct heard {
     char text[512];

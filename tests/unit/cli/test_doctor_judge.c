@@ -4,8 +4,8 @@
 #include <errno.h>
 
 #include "base/units.h"
-#include "cli/doctor_judge.h"
-#include "cli/exit_code.h"
+#include "cli/measure/doctor_judge.h"
+#include "cli/report/exit_code.h"
 
 static struct machine_facts good_machine(void)
 {

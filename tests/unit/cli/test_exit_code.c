@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/exit_code.h"
+#include "cli/report/exit_code.h"
 
 /* Scripts depend on these numbers: a change here is a change that users notice. */
 static const struct {

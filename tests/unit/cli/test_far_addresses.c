@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/far_addresses.h"
+#include "cli/start/far_addresses.h"
 
 static bool is_public(uint8_t family, uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {

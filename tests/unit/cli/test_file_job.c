@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli/file_job.h"
+#include "cli/files/file_job.h"
 
 static char line[FILE_JOB_LINE_MAX];
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/host_key.h"
+#include "cli/start/host_key.h"
 
 static char folder[] = "/tmp/petrel-host-key-XXXXXX";
 static char path[64];

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/install_answer.h"
+#include "cli/start/install_answer.h"
 
 /* Feeds a text; returns how many lines were for us, the last of which stays in `answer`. */
 static int feed(struct install_answer *answer, const char *text)

@@ -1,7 +1,7 @@
 #include "unit.h"
 
-#include "cli/install_offer.h"
-#include "cli/shell_words.h"
+#include "cli/start/install_offer.h"
+#include "cli/start/shell_words.h"
 
 static void test_command(void **state)
 {

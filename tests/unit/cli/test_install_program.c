@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/install_program.h"
+#include "cli/start/install_program.h"
 
 /* A program of two segments, as far as anyone looks at it here. */
 struct program {

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/measure_words.h"
+#include "cli/measure/measure_words.h"
 
 static struct measure_request sample(enum measure_do what)
 {

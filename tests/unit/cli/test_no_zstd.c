@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "cli/copy_options.h"
+#include "cli/options/copy_options.h"
 
 static void test_it_is_said(void **state)
 {

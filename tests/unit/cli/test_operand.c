@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/operand.h"
+#include "cli/options/operand.h"
 
 static const struct {
     const char *word, *host, *port, *path; /* host NULL: local */

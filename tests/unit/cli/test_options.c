@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "cli/copy_options.h"
+#include "cli/options/copy_options.h"
 
 #define WORDS_MAX 40
 

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/path_memory.h"
+#include "cli/copy/path_memory.h"
 
 static char folder[64];
 static const struct rate_memory found = {

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/pipe_peek.h"
+#include "cli/start/pipe_peek.h"
 
 static void test_what_was_seen_is_still_there(void **state)
 {

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/port_range.h"
+#include "cli/options/port_range.h"
 
 static void takes(const char *text, unsigned first, unsigned last)
 {

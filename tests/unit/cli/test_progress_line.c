@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/units.h"
-#include "cli/progress_line.h"
+#include "cli/report/progress_line.h"
 
 #define WIDTH_MAX 300
 

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/send_policy.h"
+#include "cli/options/send_policy.h"
 
 static void takes(const char *text, enum rate_policy kind, uint64_t fixed_bps)
 {

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/copy_options.h"
-#include "cli/port_range.h"
-#include "cli/retry.h"
+#include "cli/options/copy_options.h"
+#include "cli/options/port_range.h"
+#include "cli/options/retry.h"
 
 static char home[] = "/tmp/petrel-settings-XXXXXX";
 static char user_path[96];

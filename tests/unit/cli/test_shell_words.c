@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "cli/shell_words.h"
+#include "cli/start/shell_words.h"
 
 static void is_text(const struct ssh_options *options, const char *command, const char *expected)
 {

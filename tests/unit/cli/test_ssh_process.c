@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "cli/ssh_process.h"
+#include "cli/start/ssh_process.h"
 
 static void on_signal(int number)
 {

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/units.h"
-#include "cli/summary.h"
+#include "cli/report/summary.h"
 
 static struct transfer_progress sample(void)
 {
