@@ -28,6 +28,8 @@ const struct command commands[] = {
      OPERANDS_NONE, key_options_table},
     {"serve", command_serve, "listen for those whose keys are authorised: --root NAME=DIR",
      OPERANDS_NONE, serve_options_table},
+    {"ls", command_ls, "list a directory here or there: petrel ls [host:]PATH...", OPERANDS_FILES,
+     ls_options_table},
     {"manifest", command_manifest,
      "list what trees hold, with hashes: petrel manifest [host:]PATH...", OPERANDS_FILES,
      manifest_options_table},

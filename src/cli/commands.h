@@ -35,6 +35,7 @@ const struct option *control_options_table(void);
 const struct option *doctor_options_table(void);
 const struct option *install_options_table(void);
 const struct option *key_options_table(void);
+const struct option *ls_options_table(void);
 const struct option *manifest_options_table(void);
 const struct option *paths_options_table(void);
 const struct option *estimate_options_table(void);
@@ -49,6 +50,7 @@ int command_uninstall(int argc, char **argv);
 int command_checksum(int argc, char **argv); /* for petrel install's script over there */
 int command_bench(int argc, char **argv);
 int command_clean(int argc, char **argv);
+int command_ls(int argc, char **argv);
 int command_manifest(int argc, char **argv);
 int command_serve(int argc, char **argv);
 int command_verify(int argc, char **argv);

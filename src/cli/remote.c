@@ -276,10 +276,8 @@ int remote_run(struct remote_guest *guest)
         return answer(&remote.start, NULL) ? measure_serve(&client) : EXIT_PROTOCOL;
     }
     if (remote.start.job == JOB_FILES)
-        return answer(&remote.start, NULL)
-                   ? file_job_serve(guest != NULL ? guest->admits_job : NULL,
-                                    guest != NULL ? guest->context : NULL)
-                   : EXIT_PROTOCOL;
+        return answer(&remote.start, NULL) ? file_job_serve(guest != NULL ? &guest->jobs : NULL)
+                                           : EXIT_PROTOCOL;
     return serve_by_udp(&remote);
 }
 

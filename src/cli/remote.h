@@ -14,7 +14,7 @@ struct remote_guest {
     /* Opens the storage for a request, or says why not; `sends`: we send. */
     bool (*open_storage)(void *context, bool sends, const struct transfer_request *request,
                          struct storage *storage, struct error *error);
-    bool (*admits_job)(void *context, const struct file_job *job, struct error *error);
+    struct file_job_host jobs; /* with a context of its own */
     /* As of struct transfer_run, with this context; may be NULL. */
     void (*on_tick)(void *context, const struct transfer_progress *progress);
     void (*on_pace)(void *context, uint64_t *limit_bps, bool *paused);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,6 +43,11 @@ static bool add(struct path_list *list, size_t limit, const char *base, const ch
     memcpy(path + base_size + name_size, end, end_size + 1);
     list->paths[list->count++] = path;
     return true;
+}
+
+bool path_list_add(struct path_list *list, const char *path, struct error *error)
+{
+    return add(list, SIZE_MAX, path, "", 0, "", error);
 }
 
 /* Adds what in the directory `base` matches the component. */

@@ -15,6 +15,8 @@ struct path_list {
 };
 
 void path_list_release(struct path_list *list);
+/* Adds a copy of a path that is known. */
+bool path_list_add(struct path_list *list, const char *path, struct error *error);
 
 /* Fills the zeroed `list` with what `pattern` matches, sorted; a "/" at the end is kept and asks
  * for directories. Directories that cannot be read match nothing, and `closed` tells. False: more

@@ -12,7 +12,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs/man/petrel.1"
-PAGES = ["bench", "clean", "doctor", "manifest", "verify"]  # commands with a page of their own
+PAGES = ["bench", "clean", "doctor", "ls", "manifest", "verify"]  # commands with a page of their own
 PETREL = ""
 
 
@@ -67,10 +67,10 @@ class ManPage(unittest.TestCase):
     def test_events_of_jobs(self):
         code = source("cli/files/file_job_json.c")
         pages = "".join((PAGE.parent / f"petrel-{command}.1").read_text()
-                        for command in ("clean", "manifest", "verify"))
+                        for command in ("clean", "ls", "manifest", "verify"))
         events = set(re.findall(r'begin\("(\w+)"\)', code))
         fields = set(re.findall(r'put\w*\(event, "(\w+)"', code))
-        self.assertEqual((len(events), len(fields) > 15), (6, True))
+        self.assertEqual((len(events), len(fields) > 15), (7, True))
         self.assertEqual(events - set(re.findall(r"^\.It (\w+)$", pages, re.M)), set())
         self.assertEqual(fields - set(re.findall(r"^\.Ql (\w+)", pages, re.M)), set())
 

@@ -116,7 +116,7 @@ class Answers(Base):
         self.assertEqual(self.answer("version", ""), [])
 
     def test_every_option_of_every_command(self):
-        for command in ("copy", "bench", "doctor", "install", "paths", "config", "manifest", "verify",
+        for command in ("copy", "bench", "doctor", "install", "paths", "config", "ls", "manifest", "verify",
                         "clean"):
             text = subprocess.check_output([PETREL, command, "--help"], text=True)
             known = {word.split("=")[0].split("[")[0] for line in text.splitlines()

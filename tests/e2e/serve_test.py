@@ -110,6 +110,11 @@ class Case(hosts.Case):
         with open(self.path("srv/log")) as file:
             return file.read()
 
+    def reload(self):
+        before = self.said().count("authorised\n")
+        os.kill(self.main_process(), signal.SIGHUP)
+        self.assertTrue(wait_until(lambda: self.said().count("authorised\n") > before, 20))
+
     def url(self, path):
         return f"{URL}/{path}"
 
@@ -200,6 +205,63 @@ class Copies(Case):
         self.assertIn("may not be read", refused.stderr)
         refused = self.job("manifest", self.url("data/../read"), code=PERMISSION)
         self.assertIn("leads out", refused.stderr)
+
+    def test_lists(self):
+        self.write("far/tree/file", 2000)
+        self.write("far/tree/sub/other", 10)
+        self.write("write/hidden", 10)
+        os.symlink("../read", self.path("far/out"))
+        self.assertEqual(self.job("ls", "--accept-new", URL).stdout, "data/\nr/\nw/\n")
+        self.assertEqual(self.job("ls", self.url("data/tree")).stdout, "file\nsub/\n")
+        self.assertEqual(self.job("ls", "-R", self.url("data/t*"), self.url("r")).stdout,
+                         "data/tree/file\ndata/tree/sub/\ndata/tree/sub/other\n")
+        long = self.job("ls", "-l", self.url("")).stdout.splitlines()
+        self.assertRegex(long[1], r"^d[r-][w-].* \d{4}-\d\d-\d\d \S+Z r/ \(read-only\)$")
+        self.assertRegex(long[2], r"^d\?{9} +- +\? w/ \(write-only\)$")
+        roots = self.events_of(self.job("ls", "--json", URL), "root")
+        self.assertEqual([(root["name"], root["rights"]) for root in roots],
+                         [("data", "read-write"), ("r", "read-only"), ("w", "write-only")])
+        self.assertIn("out -> ../read\n", self.job("ls", "-l", self.url("data")).stdout)
+        for path in ("w", "w/hidden", "data/out", "data/../read", "nowhere", "*"):
+            for words in ([], ["-l"], ["-R"], ["--json"]):
+                refused = self.job("ls", *words, self.url(path), code=PERMISSION)
+                self.assertNotIn("hidden", refused.stdout)
+        self.job("ls", self.url("data/nothing"), code=NOT_FOUND)
+        self.authorise(f'roots="r,w",read-only {self.public("cl")}')
+        self.reload()
+        roots = self.events_of(self.job("ls", "--json", URL), "root")
+        self.assertEqual([(root["name"], root["rights"]) for root in roots],
+                         [("r", "read-only"), ("w", "none")])
+        self.assertIn("path=\"ls ", self.said())
+
+    def test_completion_of_paths(self):
+        self.write("far/tree/with blank", 10)
+        self.write("far/tree/new\nline", 10)
+
+        def answer(word, code=0):
+            done = subprocess.run([PETREL, "--complete", "plain", "ls", word], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return done.stdout.splitlines()
+
+        self.assertEqual(answer(f"{URL}/"), [])  # not met yet, and nobody is asked
+        self.meet()
+        self.assertEqual(answer(f"{URL}/"), [f"{URL}/data/", f"{URL}/r/", f"{URL}/w/"])
+        self.assertEqual(answer(f"{URL}/da"), [f"{URL}/data/"])
+        self.assertEqual(answer(f"{URL}/data/tr"), [f"{URL}/data/tree/"])
+        self.assertEqual(answer(f"{URL}/data/tree/"), [f"{URL}/data/tree/with blank"])
+        self.assertEqual(answer(f"{URL}/w/"), [])
+        self.assertEqual(answer(URL), [])
+        self.identity("other")
+        self.assertEqual(answer(f"{URL}/"), [])
+        self.assertEqual(os.listdir(self.path("other")), [], "a key was made")
+
+    def test_options_of_ours_that_are_mistakes(self):
+        self.meet()
+        self.fails(1, ("-P", "petrel://"), "-P", "4717", self.url("data/met"), self.near)
+        missing = self.path("cl/mistyped")
+        self.fails(NOT_FOUND, "mistyped", "--identity", missing, self.url("data/met"), self.near)
+        self.assertFalse(os.path.exists(missing))
 
 
 class Keys(Case):

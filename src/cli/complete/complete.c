@@ -128,8 +128,12 @@ static void offer_remote(const struct complete *asked, struct copy_options *opti
     copy_options_lend(&options->settings, copy_options_table(), &options->ssh, operand->host,
                       &options->uses, &ignored);
     error_clear(&ignored);
+    if (operand->listens &&
+        !ssh_option_listening(&options->ssh, operand->host, operand->port, &ignored))
+        return;
     if (ssh_options_finish(&options->ssh, &ignored))
-        complete_remote(&options->ssh, operand->host, directory, offer_name, &complete);
+        (operand->listens ? complete_listening : complete_remote)(&options->ssh, operand->host,
+                                                                  directory, offer_name, &complete);
 }
 
 /* ---- options ---- */
@@ -244,7 +248,8 @@ static void offer_operand(const struct complete *complete, const struct place *p
     take_words(place, &options);
     bool takes_files = place->command->operands == OPERANDS_FILES;
     if (takes_files && operand_parse(&operand, word, NULL) && operand.remote) {
-        offer_remote(complete, &options, &operand, word);
+        if (!operand.listens || strchr(strstr(word, "://") + 3, '/') != NULL)
+            offer_remote(complete, &options, &operand, word);
     } else if (takes_files) {
         if (strchr(word, '/') == NULL)
             offer_hosts(complete, ssh_config(&options.ssh), "", word, ":");

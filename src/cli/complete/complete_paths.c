@@ -12,7 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/files/file_job.h"
+#include "cli/interrupt.h"
 #include "cli/start/ssh_reuse.h"
+#include "keys/identity.h"
 #include "net/driver.h"
 
 #define LIST_MAX (512 * 1024)
@@ -131,4 +134,70 @@ void complete_remote(const struct ssh_options *options, const char *host, const 
     if (ssh_words_add(&words, command))
         list(&words, found, context);
     ssh_words_release(&words);
+}
+
+/* ---- at a listening petrel ---- */
+
+struct names {
+    complete_name found;
+    void *context;
+    char *text;
+    size_t size;
+};
+
+static bool keep_names(void *context, const char *bytes, size_t size)
+{
+    struct names *names = context;
+    if (size > LIST_MAX - names->size)
+        return false;
+    memcpy(names->text + names->size, bytes, size);
+    names->size += size;
+    return true;
+}
+
+static void say_nothing(void *context, const char *line, bool is_error)
+{
+    (void)context;
+    (void)line;
+    (void)is_error;
+}
+
+/* What is printed with a backslash is not what the name is. */
+static void tell_lines(const struct names *names)
+{
+    char *rest = names->text, *line;
+    names->text[names->size] = '\0';
+    while ((line = strsep(&rest, "\n")) != NULL && rest != NULL) {
+        if (line[0] != '\0' && strchr(line, '\\') == NULL)
+            names->found(names->context, line);
+    }
+}
+
+static bool have_key(const struct ssh_options *options)
+{
+    struct error ignored = {0};
+    char *own = options->identity == NULL ? identity_default_path(&ignored) : NULL;
+    const char *path = own != NULL ? own : options->identity;
+    bool have = path != NULL && access(path, R_OK) == 0;
+    free(own);
+    return have;
+}
+
+void complete_listening(const struct ssh_options *options, const char *host, const char *directory,
+                        complete_name found, void *context)
+{
+    struct ssh_options asked = *options;
+    struct file_job job = {.kind = FILE_JOB_LIST};
+    struct names names = {.found = found, .context = context, .text = malloc(LIST_MAX + 1)};
+    const struct file_job_output output = {
+        .out = keep_names, .remark = say_nothing, .context = &names, .stop = interrupt_watch()};
+    asked.stop = output.stop;
+    asked.accept_new = false;
+    alarm(PATIENCE_NS / UINT64_C(1000000000)); /* nobody waits longer: it ends the process */
+    if (names.text != NULL && have_key(options) && file_job_add_path(&job, directory)) {
+        file_job_send(&job, NULL, &asked, host, &output);
+        tell_lines(&names);
+    }
+    file_job_release(&job);
+    free(names.text);
 }

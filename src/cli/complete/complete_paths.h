@@ -16,5 +16,9 @@ void complete_local(const char *directory, complete_name found, void *context);
  * seconds. `options` as ssh_options_finish left them, with `batch`. */
 void complete_remote(const struct ssh_options *options, const char *host, const char *directory,
                      complete_name found, void *context);
+/* The same at a listening petrel: the names in "root/directory/", "" being the roots. Only where it
+ * was met before, and we have a key. */
+void complete_listening(const struct ssh_options *options, const char *host, const char *directory,
+                        complete_name found, void *context);
 
 #endif

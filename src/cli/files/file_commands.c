@@ -1,4 +1,4 @@
-/* petrel clean, petrel manifest, petrel verify: their command lines. */
+/* petrel clean, petrel ls, petrel manifest, petrel verify: their command lines. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 struct file_options {
     struct ssh_options ssh;
-    bool dry_run, hash_only, follow_links, content_only, json, quiet, help;
+    bool dry_run, hash_only, follow_links, content_only, details, recursive, json, quiet, help;
 };
 
 _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has it");
@@ -35,6 +35,12 @@ _Static_assert(offsetof(struct file_options, ssh) == 0, "as SSH_OPTION_ROWS has 
 
 static const struct option clean_table[] = {
     {'n', "dry-run", OPTION_FLAG, FIELD(dry_run), NULL, "list it, remove nothing", NULL},
+    COMMON_ROWS,
+};
+
+static const struct option ls_table[] = {
+    {'l', NULL, OPTION_FLAG, FIELD(details), NULL, "with mode, size and time of each", NULL},
+    {'R', "recursive", OPTION_FLAG, FIELD(recursive), NULL, "with all below directories", NULL},
     COMMON_ROWS,
 };
 
@@ -62,6 +68,11 @@ static const struct option lent_table[] = {
 const struct option *clean_options_table(void)
 {
     return clean_table;
+}
+
+const struct option *ls_options_table(void)
+{
+    return ls_table;
 }
 
 const struct option *manifest_options_table(void)
@@ -122,7 +133,7 @@ static int run(struct command_line *command, const struct file_job_output *outpu
 {
     command->options.ssh.stop = output->stop;
     if (command->host == NULL)
-        return file_job_run(&command->job, command->manifest, false, output);
+        return file_job_run(&command->job, command->manifest, false, NULL, output);
     return file_job_send(&command->job, command->manifest, &command->options.ssh, command->host,
                          output);
 }
@@ -222,6 +233,8 @@ static void take_flags(struct command_line *command, enum file_job_kind kind)
     command->job.hash_only = command->options.hash_only;
     command->job.follow_links = command->options.follow_links;
     command->job.content_only = command->options.content_only;
+    command->job.details = command->options.details;
+    command->job.recursive = command->options.recursive;
     command->job.json = command->options.json;
 }
 
@@ -255,6 +268,22 @@ int command_manifest(int argc, char **argv)
         good = take_path(&command, command.words[i], &error);
     good = good && settle(&command, &error);
     take_flags(&command, FILE_JOB_MANIFEST);
+    return finish(&command, good, &error);
+}
+
+int command_ls(int argc, char **argv)
+{
+    struct command_line command = {0};
+    struct error error = {0};
+    bool good = parse(&command, ls_table, argc, argv, &error);
+    if (good && helped(&command, "petrel ls [OPTION...] [[[user@]host:]PATH...]", ls_table))
+        return EXIT_OK;
+    if (good && command.count == 0)
+        good = take_path(&command, ".", &error);
+    for (size_t i = 0; i < command.count && good; i++)
+        good = take_path(&command, command.words[i], &error);
+    good = good && settle(&command, &error);
+    take_flags(&command, FILE_JOB_LIST);
     return finish(&command, good, &error);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "cli/files/file_job_json.h"
+#include "cli/files/list_job.h"
 #include "cli/report/exit_code.h"
 #include "tree/display.h"
 #include "tree/manifest.h"
@@ -235,6 +236,22 @@ static int run_verify(struct run *run, FILE *manifest, const char *directory)
     return counts.differences > 0 ? EXIT_VERIFY : EXIT_OK;
 }
 
+static int run_list(struct run *run, bool far, const struct file_job_host *host)
+{
+    struct error error = {0};
+    struct list_job list = {.job = run->job,
+                            .output = run->output,
+                            .far = far,
+                            .host = host,
+                            .problem = on_problem,
+                            .context = run};
+    bool good = list_job_run(&list, &error);
+    run->gone = run->gone || list.gone;
+    if (!good)
+        return fail(run, &error);
+    return run->problems > 0 ? EXIT_PARTIAL : EXIT_OK;
+}
+
 FILE *file_job_keep(FILE *from, struct error *error)
 {
     int fd = spool_file_open(error);
@@ -254,12 +271,14 @@ FILE *file_job_keep(FILE *from, struct error *error)
     return NULL;
 }
 
-static int run_job(struct run *run, FILE *manifest, bool far)
+static int run_job(struct run *run, FILE *manifest, bool far, const struct file_job_host *host)
 {
     const struct file_job *job = run->job;
     struct error error = {0};
     if (job->kind == FILE_JOB_MANIFEST)
         return run_manifest(run, far);
+    if (job->kind == FILE_JOB_LIST)
+        return run_list(run, far, host);
     char *path = far ? path_from_home(job->paths[0], &error) : strdup(job->paths[0]);
     if (path == NULL) {
         error_set(&error, ERROR_MEMORY, "no memory for the path");
@@ -271,14 +290,14 @@ static int run_job(struct run *run, FILE *manifest, bool far)
 }
 
 int file_job_run(const struct file_job *job, FILE *manifest, bool far,
-                 const struct file_job_output *output)
+                 const struct file_job_host *host, const struct file_job_output *output)
 {
     struct run *run = calloc(1, sizeof(*run));
     if (run == NULL)
         return EXIT_MEMORY;
     run->job = job;
     run->output = output;
-    int code = run_job(run, manifest, far);
+    int code = run_job(run, manifest, far, host);
     struct job_summary summary = {.kind = job->kind,
                                   .exit_code = code,
                                   .problems = run->problems,

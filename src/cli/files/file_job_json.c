@@ -60,6 +60,46 @@ bool job_json_entry(const struct file_job_output *output, const struct manifest_
     return emit(output, event);
 }
 
+static const char *type_name(mode_t mode)
+{
+    return S_ISREG(mode)    ? "file"
+           : S_ISDIR(mode)  ? "directory"
+           : S_ISLNK(mode)  ? "link"
+           : S_ISFIFO(mode) ? "pipe"
+           : S_ISSOCK(mode) ? "socket"
+           : S_ISCHR(mode)  ? "character-device"
+                            : "block-device";
+}
+
+bool job_json_listed(const struct file_job_output *output, const struct listed *entry,
+                     const char *path)
+{
+    const struct stat *status = entry->status;
+    json_t *event = begin("entry");
+    char text[40];
+    put_text(event, "type", type_name(status->st_mode));
+    put_text(event, "path", path);
+    snprintf(text, sizeof(text), "%lld.%09lu", (long long)status->st_mtim.tv_sec,
+             (unsigned long)status->st_mtim.tv_nsec);
+    put_text(event, "time", text);
+    snprintf(text, sizeof(text), "%04o", (unsigned)status->st_mode & 07777);
+    if (!S_ISLNK(status->st_mode))
+        put_text(event, "mode", text);
+    if (S_ISREG(status->st_mode))
+        put(event, "size", (uint64_t)status->st_size);
+    if (entry->target != NULL)
+        put_text(event, "target", entry->target);
+    return emit(output, event);
+}
+
+bool job_json_root(const struct file_job_output *output, const char *name, const char *rights)
+{
+    json_t *event = begin("root");
+    put_text(event, "name", name);
+    put_text(event, "rights", rights);
+    return emit(output, event);
+}
+
 bool job_json_stale(const struct file_job_output *output, const struct stale *stale, bool dry_run)
 {
     json_t *event = begin("stale");

@@ -1,15 +1,20 @@
-/* The events of petrel clean, manifest and verify with --json (docs/man/petrel.1, "JSON EVENTS"):
- * each writes one line to a job's output. */
+/* The events of petrel clean, manifest, verify and ls with --json (docs/man/petrel.1, "JSON
+ * EVENTS"): each writes one line to a job's output. */
 #ifndef PETREL_CLI_FILE_JOB_JSON_H
 #define PETREL_CLI_FILE_JOB_JSON_H
 
 #include "cli/files/file_job.h"
+#include "tree/listing.h"
 #include "tree/manifest_form.h"
 #include "tree/stale.h"
 #include "tree/verify.h"
 
 /* False: nobody takes it any more, as output->out says. */
 bool job_json_entry(const struct file_job_output *output, const struct manifest_entry *entry);
+/* An entry as `path`; a root of a listening petrel. */
+bool job_json_listed(const struct file_job_output *output, const struct listed *entry,
+                     const char *path);
+bool job_json_root(const struct file_job_output *output, const char *name, const char *rights);
 bool job_json_stale(const struct file_job_output *output, const struct stale *stale, bool dry_run);
 bool job_json_difference(const struct file_job_output *output, enum difference difference,
                          const char *path, const char *text);

@@ -57,8 +57,7 @@ static bool take_job(struct file_job *job, struct error *error)
     return good;
 }
 
-int file_job_serve(bool (*admits)(void *context, const struct file_job *job, struct error *error),
-                   void *context)
+int file_job_serve(const struct file_job_host *host)
 {
     struct file_job job;
     struct error error = {0};
@@ -66,13 +65,13 @@ int file_job_serve(bool (*admits)(void *context, const struct file_job *job, str
         .out = far_out, .remark = far_remark, .stop = interrupt_watch()};
     bool taken = take_job(&job, &error);
     FILE *manifest = NULL;
-    if (taken && admits != NULL)
-        admits(context, &job, &error);
+    if (taken && host != NULL)
+        host->admits(host->context, &job, &error);
     if (error.kind == ERROR_NONE && job.kind == FILE_JOB_VERIFY)
         manifest = file_job_keep(stdin, &error);
     int code = exit_code_of(error.kind);
     if (error.kind == ERROR_NONE)
-        code = file_job_run(&job, manifest, true, &output);
+        code = file_job_run(&job, manifest, true, host, &output);
     else
         far_remark(NULL, error.text, true);
     if (taken)

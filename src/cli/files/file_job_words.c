@@ -6,8 +6,10 @@
 #include "cli/files/file_job.h"
 #include "cli/report/json_fields.h"
 
-static const char *const kinds[FILE_JOB_COUNT] = {
-    [FILE_JOB_CLEAN] = "clean", [FILE_JOB_MANIFEST] = "manifest", [FILE_JOB_VERIFY] = "verify"};
+static const char *const kinds[FILE_JOB_COUNT] = {[FILE_JOB_CLEAN] = "clean",
+                                                  [FILE_JOB_MANIFEST] = "manifest",
+                                                  [FILE_JOB_VERIFY] = "verify",
+                                                  [FILE_JOB_LIST] = "list"};
 
 void file_job_release(struct file_job *job)
 {
@@ -49,9 +51,10 @@ size_t file_job_write(const struct file_job *job, char *line, size_t capacity)
     for (size_t i = 0; i < job->path_count; i++)
         json_array_append_new(paths, hex_of(job->paths[i]));
     json_t *object =
-        json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:o}", "do", kinds[job->kind], "dry_run",
-                  job->dry_run, "hash_only", job->hash_only, "follow_links", job->follow_links,
-                  "content_only", job->content_only, "json", job->json, "paths", paths);
+        json_pack("{s:s, s:b, s:b, s:b, s:b, s:b, s:b, s:b, s:o}", "do", kinds[job->kind],
+                  "dry_run", job->dry_run, "hash_only", job->hash_only, "follow_links",
+                  job->follow_links, "content_only", job->content_only, "details", job->details,
+                  "recursive", job->recursive, "json", job->json, "paths", paths);
     if (object == NULL)
         return 0;
     size_t size = json_dumpb(object, line, capacity, JSON_COMPACT);
@@ -85,10 +88,12 @@ static bool read_fields(struct file_job *job, const json_t *object)
     job->hash_only = json_is_true(json_object_get(object, "hash_only"));
     job->follow_links = json_is_true(json_object_get(object, "follow_links"));
     job->content_only = json_is_true(json_object_get(object, "content_only"));
+    job->details = json_is_true(json_object_get(object, "details"));
+    job->recursive = json_is_true(json_object_get(object, "recursive"));
     job->json = json_is_true(json_object_get(object, "json"));
     size_t count = json_array_size(paths);
     if (job->kind == FILE_JOB_COUNT || count == 0 || count > FILE_JOB_PATHS_MAX ||
-        (job->kind != FILE_JOB_MANIFEST && count != 1))
+        (job->kind != FILE_JOB_MANIFEST && job->kind != FILE_JOB_LIST && count != 1))
         return false;
     for (size_t i = 0; i < count; i++) {
         if (!read_path(job, json_array_get(paths, i)))

@@ -69,6 +69,11 @@ bool ssh_options_finish(struct ssh_options *options, struct error *error)
     const char *command = options->command;
     if (command != NULL && command[strspn(command, " \t")] == '\0')
         return error_set(error, ERROR_USAGE, "-e needs a command, such as -e ssh");
+    if (options->listening != NULL && options->port != NULL)
+        return error_set(error, ERROR_USAGE,
+                         "-P is ssh's port; that of a listening petrel stands behind its name: "
+                         "petrel://%s:%s/name/path",
+                         options->listening, options->port);
     if (options->ipv4 && options->ipv6)
         return error_set(error, ERROR_USAGE, "-4 and -6 exclude each other");
     options->family = options->ipv4 ? 4 : options->ipv6 ? 6 : 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/files/list_job.h"
 #include "tree/display.h"
 #include "tree/sink.h"
 
@@ -165,6 +166,21 @@ bool serve_grant_admits(const struct serve_grant *grant, bool sends,
     return sends ? check_fetch(grant, request, error) : check_send(grant, request, error);
 }
 
+bool serve_grant_root(const struct serve_grant *grant, size_t index, struct file_job_root *found)
+{
+    for (size_t i = 0; i < grant->roots->count; i++) {
+        const struct serve_root *root = &grant->roots->list[i];
+        if (!authorized_key_admits_root(grant->key, root->name) || index-- > 0)
+            continue;
+        *found = (struct file_job_root){.name = root->name,
+                                        .directory = root->directory,
+                                        .may_fetch = root->may_fetch && grant->key->may_fetch,
+                                        .may_send = root->may_send && grant->key->may_send};
+        return true;
+    }
+    return false;
+}
+
 bool serve_grant_admits_job(const struct serve_grant *grant, const struct file_job *job,
                             struct error *error)
 {
@@ -173,6 +189,8 @@ bool serve_grant_admits_job(const struct serve_grant *grant, const struct file_j
         return error_set(error, ERROR_PERMISSION,
                          "links inside trees are not followed (-L) by a listening petrel");
     for (size_t i = 0; i < job->path_count; i++) {
+        if (job->kind == FILE_JOB_LIST && list_job_names_roots(job->paths[i]))
+            continue; /* only what this key may use is told */
         if (!check_path(grant, job->paths[i], !cleans || job->dry_run, cleans && !job->dry_run,
                         error))
             return false;

@@ -39,6 +39,8 @@ struct serve_grant {
  * that there are not it says the same as of those that are not for this key. */
 bool serve_grant_admits(const struct serve_grant *grant, bool sends,
                         const struct transfer_request *request, struct error *error);
+/* The root of that index among those that the key may use; false: there is none any more. */
+bool serve_grant_root(const struct serve_grant *grant, size_t index, struct file_job_root *root);
 bool serve_grant_admits_job(const struct serve_grant *grant, const struct file_job *job,
                             struct error *error);
 /* A sink for guests who may not learn what is there: it says that nothing is. */

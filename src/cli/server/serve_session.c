@@ -117,8 +117,10 @@ static bool open_storage_udp(void *context, const struct transfer_request *reque
 
 static bool admits_job(void *context, const struct file_job *job, struct error *error)
 {
-    static const char *const names[FILE_JOB_COUNT] = {
-        [FILE_JOB_CLEAN] = "clean", [FILE_JOB_MANIFEST] = "manifest", [FILE_JOB_VERIFY] = "verify"};
+    static const char *const names[FILE_JOB_COUNT] = {[FILE_JOB_CLEAN] = "clean",
+                                                      [FILE_JOB_MANIFEST] = "manifest",
+                                                      [FILE_JOB_VERIFY] = "verify",
+                                                      [FILE_JOB_LIST] = "ls"};
     struct guest_session *session = context;
     const struct serve_grant grant = {&session->setup->roots, session->key};
     char shown[100];
@@ -130,6 +132,13 @@ static bool admits_job(void *context, const struct file_job *job, struct error *
         return true;
     session->refused = *error;
     return note_refused(session);
+}
+
+static bool root_at(void *context, size_t index, struct file_job_root *root)
+{
+    const struct guest_session *session = context;
+    const struct serve_grant grant = {&session->setup->roots, session->key};
+    return serve_grant_root(&grant, index, root);
 }
 
 /* ---- what the door and the log are told ---- */
@@ -284,7 +293,7 @@ static int run_stream(struct guest_session *session, int plain)
 {
     struct remote_guest guest = {.context = session,
                                  .open_storage = open_storage,
-                                 .admits_job = admits_job,
+                                 .jobs = {session, admits_job, root_at},
                                  .on_tick = on_tick,
                                  .on_pace = on_pace,
                                  .pool_blocks = pool_blocks(session->setup),

@@ -45,18 +45,26 @@ static bool judge(void *context, const uint8_t key[HANDSHAKE_KEY_SIZE], struct e
     return good;
 }
 
-bool direct_open(struct direct *direct, const struct ssh_options *options, struct error *error)
+/* A key that was named is there: a slip in its name would make another one. */
+static bool load_own(struct direct *direct, struct error *error)
 {
+    const struct ssh_options *options = direct->options;
     bool made = false;
-    *direct = (struct direct){.options = options};
-    char *own = options->identity == NULL ? identity_default_path(error) : NULL;
-    const char *path = own != NULL ? own : options->identity;
+    if (options->identity != NULL)
+        return identity_load(options->identity, &direct->own, error);
+    char *path = identity_default_path(error);
     bool good = path != NULL && identity_load_or_make(path, &direct->own, &made, error);
     if (good && made)
         fprintf(stderr, "petrel: made a key in %s; petrel key prints what %s has to authorise\n",
                 path, options->listening);
-    free(own);
-    if (!good)
+    free(path);
+    return good;
+}
+
+bool direct_open(struct direct *direct, const struct ssh_options *options, struct error *error)
+{
+    *direct = (struct direct){.options = options};
+    if (!load_own(direct, error))
         return false;
     memcpy(direct->identity.seed, direct->own.seed, KEY_SIZE);
     direct->identity.judge = judge;

@@ -8,9 +8,14 @@ static char line[FILE_JOB_LINE_MAX];
 
 static struct file_job sample(enum file_job_kind kind)
 {
-    struct file_job job = {.kind = kind, .hash_only = true, .follow_links = true, .json = true};
+    struct file_job job = {.kind = kind,
+                           .hash_only = true,
+                           .follow_links = true,
+                           .details = true,
+                           .recursive = true,
+                           .json = true};
     assert_true(file_job_add_path(&job, "a \"b\"\n"));
-    if (kind == FILE_JOB_MANIFEST)
+    if (kind == FILE_JOB_MANIFEST || kind == FILE_JOB_LIST)
         assert_true(file_job_add_path(&job, "\xff\\"));
     return job;
 }
@@ -41,6 +46,7 @@ static void jobs_round_trip(void **state)
         assert_true(file_job_read(&back, line, size - 1, &error));
         assert_int_equal(back.kind, kind);
         assert_true(back.hash_only && back.follow_links && back.json);
+        assert_true(back.details && back.recursive);
         assert_false(back.dry_run || back.content_only);
         assert_int_equal(back.path_count, job.path_count);
         for (size_t i = 0; i < job.path_count; i++)
