@@ -10,8 +10,11 @@ import sys
 
 import cell_run
 import emulated
+import guess
 import matrix_file
 import model
+import pack
+import published
 import report
 import results
 import rows
@@ -63,14 +66,19 @@ def narrow(matrix, options):
         raise MatrixError(f"{matrix.path}: nothing left to run")
 
 
-def print_list(matrix):
-    for cell in matrix.cells:
-        print(f"{cell.name:<28} {' '.join(cell.groups):<10} "
+def duration_words(matrix, options):
+    guesses = guess.matrix_s(matrix, not options.no_calibration)
+    likely, most = (sum(one[which] for one in guesses) / 60 for which in (1, 2))
+    return f"about {likely:.0f} minutes, {most:.0f} at most"
+
+
+def print_list(matrix, options):
+    for cell, likely, most in guess.matrix_s(matrix, not options.no_calibration):
+        print(f"{cell.name:<28} {' '.join(cell.groups):<10} {likely:>4.0f} to {most:>4.0f} s  "
               f"{', '.join(program.name for program in cell.programs)}")
         for bar in cell.bars:
             print(f"{'':<28} bar: {bar.text}")
-    seconds = session.guess_matrix(matrix)
-    print(f"\n{len(matrix.cells)} cells, about {seconds / 60:.0f} minutes at most")
+    print(f"\n{len(matrix.cells)} cells, {duration_words(matrix, options)}")
 
 
 def newest(pattern):
@@ -132,7 +140,7 @@ def command_matrix(options):
     prepare(options)
     matrix = read_matrix(options)
     if options.list:
-        print_list(matrix)
+        print_list(matrix, options)
         return 0
     path = results_path(matrix, options)
     code, figures = run_matrix(matrix, options, path)
@@ -143,8 +151,17 @@ def command_matrix(options):
     return 1 if missed else 0
 
 
+def add_compare_options(parser):
+    add_matrix_options(parser)
+    parser.add_argument("other", nargs="?", metavar="RESULTS", help="with RESULTS in the place of MATRIX: two "
+                        "files of results, which are to agree")
+    parser.add_argument("--within", default="5%", metavar="SHARE", help="of two files of results")
+
+
 def command_compare(options):
-    """The same cells on both emulators, then their medians side by side."""
+    """The same cells on both emulators, then their medians side by side; or two files of results."""
+    if options.other:
+        return compare_results(options)
     prepare(options)
     path, both = "", []
     for options.emulator in ("netem", "petrel"): # what may be missing first
@@ -160,6 +177,17 @@ def command_compare(options):
     rows.print_comparison(both[1], both[0], ("petrel-lab link", "netem"))
     print(f"results: {path}")
     return 0
+
+
+def compare_results(options):
+    """1 where medians of the same program in the same cell with a rate are further apart than asked."""
+    within = matrix_file.q.share(options.within)
+    both = [results.cells(results.load(path)) for path in result_files([options.matrix, options.other])]
+    pairs = results.same_cells(*both)
+    if not pairs:
+        raise ValueError(f"no cell is in both {options.matrix} and {options.other}")
+    apart = rows.print_agreement(pairs, within)
+    return 1 if apart else 0
 
 
 def run_matrix(matrix, options, path):
@@ -184,18 +212,20 @@ def run_matrix(matrix, options, path):
 
 def run_session(run, options, path):
     matrix = run.matrix
-    print(f"{matrix.name}: {len(matrix.cells)} cells, at most about "
-          f"{session.guess_matrix(matrix) / 60:.0f} minutes; results go to {path}\n"
+    print(f"{matrix.name}: {len(matrix.cells)} cells, {duration_words(matrix, run.options)}; results go to {path}\n"
           f"bars are set, sha256 of the matrix {matrix.sha256()[:16]}; left out, not installed: "
           f"{', '.join(sorted(set(run.absent))) or 'nothing'}\n")
     return run.run(rows.Table(matrix, options.markdown).show)
 
 
 def result_files(named):
-    """Named, or the newest in results/."""
-    found = named or [newest(f"{RESULTS}/*.jsonl")]
-    if found == [None]:
-        raise ValueError(f"no results named, and none in {RESULTS}/: petrel-lab matrix makes some")
+    """Named, those that are packed in a folder that is named, or the newest in results/."""
+    found = []
+    for path in named or [newest(f"{RESULTS}/*.jsonl") or RESULTS]:
+        found += pack.packed(path) if os.path.isdir(path) else [path]
+    if not found or found == [RESULTS]:
+        where = " or ".join(named) or f"{RESULTS}/"
+        raise ValueError(f"no results in {where}: petrel-lab matrix makes some")
     missing = [path for path in found if not os.path.isfile(path)]
     if missing:
         raise ValueError(f"{missing[0]}: no such file")
@@ -214,14 +244,35 @@ def command_report(options):
         out = options.out or os.path.join(os.path.dirname(paths[-1]), "report.html")
         report.write(paths, out)
         return 0
-    cells = results.cells([line for path in paths for line in results.load(path)])
+    lines = [line for path in paths for line in results.load(path)]
+    cells = results.cells(lines)
     for matrix in dict.fromkeys(figures.matrix for figures in cells):
-        print(f"\n{matrix.name}: {matrix.about}. ", end="")
         part = [figures for figures in cells if figures.matrix is matrix]
+        print(f"\n{matrix.name}: {matrix.about}; {results.repetitions_words(part)}"
+              f"{results.machine_words(lines, matrix)}. ", end="")
+        if matrix.form in published.SOURCES:
+            print(f"The first columns, as published: {published.SOURCES[matrix.form]}. Ours: ", end="")
         shown = rows.Table(matrix, True)
         for figures in sorted(part, key=lambda one: not one.misses()): # misses first
             shown.show(figures)
     return 0
+
+
+def add_pack_options(parser):
+    parser.add_argument("results", nargs="*", metavar="RESULTS", help="all in results/ unless given")
+
+
+def command_pack(options):
+    """Compresses results beside where they are, and makes the page of all that are packed there."""
+    paths = result_files(options.results or sorted(glob.glob(f"{RESULTS}/*.jsonl")))
+    folder = os.path.dirname(paths[-1]) or "."
+    for path in paths:
+        out = pack.pack(path)
+        print(f"{out}: {os.path.getsize(out) / 1e6:.2f} MB of {os.path.getsize(path) / 1e6:.1f}")
+    report.write(pack.packed(folder), os.path.join(folder, "measured.html"))
+    size = pack.total(folder)
+    print(f"{folder}: {size / 1e6:.1f} MB to keep, of {pack.MOST_BYTES / 1e6:.0f} at most")
+    return 1 if size > pack.MOST_BYTES else 0
 
 
 def add_fit_options(parser):
@@ -278,8 +329,9 @@ def command_inside(words):
 
 COMMANDS = {
     "matrix": (command_matrix, add_matrix_options, "run a matrix of paths and programs"),
-    "compare": (command_compare, add_matrix_options, "run it on both emulators, and compare"),
+    "compare": (command_compare, add_compare_options, "run it on both emulators, or compare two results"),
     "report": (command_report, add_report_options, "make a page of results"),
+    "pack": (command_pack, add_pack_options, "compress results to keep them, with their page"),
     "fit": (command_fit, add_fit_options, "fit the model that petrel estimate uses"),
 }
 

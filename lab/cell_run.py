@@ -8,6 +8,7 @@ import time
 import traceback
 
 import counters
+import ends
 from drivers import _copy, _tcp
 from watcher import Watcher, link_counters
 
@@ -26,6 +27,13 @@ class Job:
         self.words, self.source = cell.words, source
         self.target_folder = os.path.join(place.receiver(self.direction).folder, "target")
         self.target = os.path.join(self.target_folder, "file")
+
+    def hopeless(self, left_s):
+        """Whether even a line that were full from now on could not carry what is missing: that a copy does
+        not finish is as sure then as when its time is up."""
+        counted = link_counters(self.place) if self.rate_bps else None
+        way = "forward" if self.direction == "push" else "back"
+        return bool(counted) and self.size - counted[way]["delivered"]["bytes"] > self.rate_bps / 8 * left_s
 
     def clear(self):
         """An empty folder for the destination: programs may use what lies beside it."""
@@ -53,7 +61,7 @@ def make_source(place, cell):
     end = place.sender(cell.direction)
     path = os.path.join(end.folder, "source", f"random-{cell.size}")
     end.sh('mkdir -p "${1%/*}"; [ "$(stat -c %s "$1" 2>/dev/null)" = "$2" ] || '
-           '{ rm -f "${1%/*}"/*; head -c "$2" /dev/urandom >"$1"; sha256sum <"$1" >"$1.sha256"; }',
+           '{ rm -f "${1%/*}"/*; head -c "$2" /dev/urandom >"$1"; ' + ends.SHA256 + ' <"$1" >"$1.sha256"; }',
            path, str(cell.size), check=True, timeout=1800)
     return path, end.read(f"{path}.sha256").split()[0]
 
@@ -124,7 +132,7 @@ def arrival(place, job, result, expected):
         result["arrived_bytes"] = _copy.arrived(place, job)
         return
     end = place.receiver(job.direction)
-    came = end.sh('sha256sum <"$1"', job.target, timeout=1800).stdout.split()
+    came = end.sh(f'{ends.SHA256} <"$1"', job.target, timeout=1800).stdout.split()
     result["sha256"] = came[0] if came else None
     result["sha256_equal"] = result["sha256"] == expected
     result["arrived_bytes"] = job.size
@@ -142,7 +150,8 @@ def rate(job, result):
         result["command_mb_per_s"] = job.size / result["command_seconds"] / 1e6
     else:
         result["floor_mb_per_s"] = job.size / job.limit_s / 1e6
-        result["arrived_mb_per_s"] = result["arrived_bytes"] / job.limit_s / 1e6
+        result["arrived_mb_per_s"] = result["arrived_bytes"] / result["seconds"] / 1e6
+        result["ended_early"] = result["seconds"] < job.limit_s
 
 
 def ends_of(job, result):

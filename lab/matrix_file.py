@@ -107,6 +107,10 @@ class Program:
                              f"{', '.join(self.driver.VARIANTS) or 'none'}")
 
 
+def short_hash(words):
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
+
+
 class Cell:
     """What one cell says, as text by key (`words`), as numbers by attribute, and on which lines."""
 
@@ -155,7 +159,12 @@ class Cell:
                    if key in LINK_KEYS or key in WORK_KEYS and key != "repetitions"}}
 
     def conditions_hash(self):
-        return hashlib.sha256(json.dumps(self.conditions()).encode()).hexdigest()[:16]
+        return short_hash(self.conditions())
+
+    def path_hash(self):
+        """Of what the path alone is made of: cells that differ in their work share its calibration."""
+        path = {**LINK_KEYS, "direction": 0, "tcp-buffers": 0, "link": 0, "place": 0}
+        return short_hash({key: text for key, text in self.conditions().items() if key in path})
 
 
 class Matrix:

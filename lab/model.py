@@ -13,6 +13,7 @@ SEGMENT = 1448          # payload of a TCP segment at MTU 1500
 FIRST_WINDOW = 10 * SEGMENT
 RTT_LEAST_S = 0.0001
 NOTHING = 1e18          # of a cap that does not hold
+ARRIVED_LEAST = 1 << 18 # less says more of how files are written than of the path
 
 MEANING = {
     "fixed_s": "seconds that do not depend on the path: starting programs, keys",
@@ -78,14 +79,19 @@ def load(path=PATH):
 # ---- fitting ----
 
 class Sample:
-    """One program in one cell: how long it took for how much, or that it took longer than that."""
+    """One program in one cell: how long it took for how much; of one that did not finish, for what had come
+    until it was ended, or where that is next to nothing only that it took longer."""
 
     def __init__(self, figures, program):
         cell = figures.cell
         self.name, self.rtt, self.loss, self.rate = cell.name, cell.rtt_s, cell.loss, cell.rate_bps
         good = program.good
         self.least_only = not program.finished
-        if self.least_only:
+        slow = [run for run in good if "floor_mb_per_s" in run]
+        if self.least_only and slow[0].get("arrived_bytes", 0) >= ARRIVED_LEAST:
+            self.least_only = False
+            self.size, self.seconds = slow[0]["arrived_bytes"], slow[0]["seconds"]
+        elif self.least_only:
             self.size, self.seconds = cell.size, cell.time_limit_s
         elif "command_seconds" in good[0]:
             self.size, self.seconds = cell.size, program.median("command_seconds")

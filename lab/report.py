@@ -57,7 +57,9 @@ def rate_td(program, best=False):
         return td("-")
     if not program.finished:
         run = next((run for run in program.good if "floor_mb_per_s" in run), program.runs[0])
-        return td(to_line(run, escape(rate_words(program))), "" if program.floor else "bad")
+        came = run.get("arrived_mb_per_s") if program.floor else None
+        small = f" <small>{came:.2g} came</small>" if came else ""
+        return td(to_line(run, escape(rate_words(program))) + small, "" if program.floor else "bad")
     words = to_line(nearest(program, "mb_per_s", program.rate), number(program.rate))
     if len(program.good) > 1 and program.least is not None:
         ends = [to_line(nearest(program, "mb_per_s", value), number(value))
@@ -120,10 +122,10 @@ class Report:
             bad = [run for run in runs if run.get("emulator_faults")]
             found.append(f"In {to_line(bad[0], f'{len(bad)} runs')} the emulator itself dropped packets: they "
                          "say less about the link than they should.")
-        fewest = min(len(program.runs) for figures in self.cells for program in figures.programs)
-        if fewest < 3:
-            found.append(f"Some cells ran {fewest} time{'s' if fewest > 1 else ''} only, so that their spread "
-                         "is not known.")
+        for matrix in self.matrices:
+            words = results.repetitions_words(self.of(matrix))
+            if int(words.split()[0]) < 3:
+                found.append(f"{escape(matrix.name)} has {words}: how far its figures spread is not known.")
         for begin in self.begins:
             if hashlib.sha256(begin["matrix_text"].encode()).hexdigest() != begin["matrix_sha256"]:
                 found.append(f"The matrix {escape(begin['matrix'])} is not the one that was hashed.")
@@ -372,7 +374,9 @@ class Report:
         parts = []
         for matrix in self.matrices:
             cells = self.of(matrix)
-            parts.append(f'<h2 id="{escape(matrix.name)}">{escape(matrix.name)}: {escape(matrix.about)}</h2>')
+            parts.append(f'<h2 id="{escape(matrix.name)}">{escape(matrix.name)}: {escape(matrix.about)}</h2>'
+                         f"<p>{results.repetitions_words(cells)} of each program in each cell"
+                         f"{escape(results.machine_words(self.lines, matrix))}.</p>")
             if matrix.form in published.BY_FORM:
                 parts.append(f"<p>In the form of {escape(published.SOURCES[matrix.form])}. Grey: theirs, as "
                              "published, on their machines; the rest: measured here.</p>")

@@ -119,7 +119,8 @@ def cells(lines):
         elif line["kind"] == "run":
             runs.setdefault((line["matrix"], line["cell"], line["conditions"]), []).append(line)
         elif line["kind"] == "calibration":
-            calibrations.setdefault((line["matrix"], line["cell"], line["conditions"]), []).append(line)
+            path = line.get("path", line["conditions"]) # without: of the cell alone
+            calibrations.setdefault((line["matrix"], path), []).append(line)
     found = []
     for (name, _, _), matrix in matrices.items():
         for cell in matrix.cells:
@@ -127,8 +128,30 @@ def cells(lines):
             cell.cap_size(matrix.cap)
             key = name, cell.name, cell.conditions_hash()
             if key in runs: # once, though two caps may come to the same size
-                found.append(CellFigures(matrix, cell, runs.pop(key), calibrations.get(key, ())))
+                known = [one for hash_ in (key[2], cell.path_hash()) for one in calibrations.get((name, hash_), ())]
+                found.append(CellFigures(matrix, cell, runs.pop(key), known))
     return found
+
+
+def same_cells(ours, theirs):
+    """Pairs of CellFigures under the same name and conditions."""
+    known = {(one.matrix.name, one.cell.name, one.cell.conditions_hash()): one for one in theirs}
+    pairs = ((one, known.get((one.matrix.name, one.cell.name, one.cell.conditions_hash()))) for one in ours)
+    return [pair for pair in pairs if pair[1]]
+
+
+def repetitions_words(figures):
+    """How often each program ran in each cell: "3 repetitions", or "1 to 3 repetitions"."""
+    counts = sorted({len(program.runs) for one in figures for program in one.programs})
+    few = f"{counts[0]} to " if len(counts) > 1 else ""
+    return f"{few}{counts[-1]} repetition{'' if counts[-1] == 1 else 's'}"
+
+
+def machine_words(lines, matrix):
+    """Where and when the newest runs of a matrix were, for a line above a table."""
+    begin = [line for line in lines if line["kind"] == "begin" and line["matrix"] == matrix.name][-1]
+    return f"; {begin['host_label']}, {begin.get('processors', '?')} processors " \
+           f"({begin.get('processor', '?')}), {begin['began'][:10]}"
 
 
 def number(value, digits=1):

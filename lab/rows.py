@@ -1,4 +1,5 @@
 """A table in the terminal, or in Markdown, a row as soon as a cell is done; missed bars last."""
+import published
 from results import number, rate_words
 
 
@@ -36,10 +37,13 @@ class Table:
         self.programs = list(dict.fromkeys(program.name for cell in matrix.cells
                                            for program in cell.programs))
         self.width = max(len(cell.name) for cell in matrix.cells)
+        # In documents others' published figures stand beside ours.
+        self.theirs = published.BY_FORM.get(matrix.form, {}) if markdown else {}
+        self.their_columns = published.columns(matrix.form) if markdown else []
         print("MB/s of 10^6 bytes, medians; '<': did not finish in time, so slower than that\n")
-        self.print(columns(self.programs))
+        self.print(self.with_theirs(columns(self.programs), self.their_columns))
         if markdown:
-            self.print(["---"] * len(columns(self.programs)))
+            self.print(["---"] * (len(columns(self.programs)) + len(self.their_columns)))
 
     def print(self, words):
         if self.markdown:
@@ -48,8 +52,38 @@ class Table:
             head = f"{words[0]:<{self.width}}"
             print(head, *(f"{word:>9}" for word in words[1:-1]), words[-1], flush=True)
 
+    @staticmethod
+    def with_theirs(words, theirs):
+        return [words[0], *theirs, *words[1:]]
+
     def show(self, figures):
-        self.print(cell_words(figures, self.programs))
+        known = self.theirs.get(figures.cell.name, {})
+        self.print(self.with_theirs(cell_words(figures, self.programs),
+                                    [known.get(column, "-") for column in self.their_columns]))
+
+
+def print_agreement(pairs, within):
+    """Medians of two files of results side by side; returns how many programs in cells with a rate are further
+    apart than `within`. Without a rate the processors decide, and nothing is asked."""
+    print(f"{'cell':<28} {'program':<12} {'first':>9} {'second':>9} {'apart':>8}")
+    apart = 0
+    for one, other in pairs:
+        for program in one.programs:
+            second = other.program(program.name)
+            if second is None:
+                continue
+            if program.finished and second.finished:
+                share = abs(program.rate - second.rate) / min(program.rate, second.rate)
+                words, far = f"{share * 100:.1f} %", share > within
+            else: # both unfinished agree: neither has a median
+                words, far = "-", program.finished != second.finished
+            judged = bool(one.cell.rate_bps)
+            apart += judged and far
+            verdict = "" if judged and not far else "too far apart" if judged else "no rate: not judged"
+            print(f"{one.cell.name:<28} {program.name:<12} {rate_words(program):>9} {rate_words(second):>9} "
+                  f"{words:>8} {verdict}".rstrip())
+    print(f"\n{apart} further apart than {within * 100:g} %" if apart else f"\nall within {within * 100:g} %")
+    return apart
 
 
 def print_misses(all_figures):

@@ -16,8 +16,6 @@ import two_hosts
 import veth
 from matrix_file import MatrixError
 
-OVERHEAD_CELL_S, OVERHEAD_RUN_S = 11, 2.5 # calibration and sshd; servers, hashes
-
 
 class Interrupted(Exception):
     def __init__(self, number):
@@ -32,27 +30,6 @@ def on_signals():
         raise Interrupted(number)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
-
-
-def guess_seconds(cell, program):
-    """How long one run of a program may take, for the reader's patience."""
-    ceiling = cell.ceiling() or 350.0
-    if "beside" in cell.words:
-        return 55
-    if cell.stream_s:
-        return cell.stream_s + OVERHEAD_RUN_S
-    whole = cell.size / 1e6 / ceiling
-    if program.driver.KINDS[-1] == "stream": # iperf3: a time instead of a size
-        return max(3, min(20, whole)) + OVERHEAD_RUN_S
-    if program.name.split("/")[0] != "petrel" and (cell.loss or cell.rtt_s > 0.05) and \
-            not program.name.endswith("/bbr"):
-        whole *= 4
-    return min(cell.time_limit_s, whole * 1.1) + cell.size / 500e6 + OVERHEAD_RUN_S
-
-
-def guess_matrix(matrix):
-    return sum(OVERHEAD_CELL_S + cell.size / 350e6 + cell.repetitions *
-               sum(guess_seconds(cell, program) for program in cell.programs) for cell in matrix.cells)
 
 
 class Log:
@@ -94,7 +71,7 @@ class Session:
     def __init__(self, matrix, options):
         self.matrix, self.options, self.log = matrix, options, None
         self.id = uuid.uuid4().hex[:12]
-        self.absent, self.big = [], {}
+        self.absent, self.big, self.calibrated = [], {}, set()
         self.temp = emulated.new_folder(os.environ.get("TMPDIR", "/tmp"))
         self.petrel = self.keep_program(options.petrel)
 
@@ -189,7 +166,7 @@ class Session:
         with open(job_path, "w", encoding="utf-8") as file:
             json.dump({"path": self.matrix.path, "text": self.matrix.text, "cap": self.options.size,
                        "cell": cell.name, "wanted": wanted, "folder": self.big.get(parent),
-                       "calibrate": not self.options.no_calibration,
+                       "calibrate": not self.options.no_calibration and cell.path_hash() not in self.calibrated,
                        "hosts": two_hosts.words(self.options, temp) if self.options.hosts else None}, file)
         process = two_hosts.start(job_path) if self.options.hosts else emulated.start(
             cell, self.options.emulator, job_path, temp, self.petrel, self.options.lab)
@@ -205,6 +182,9 @@ class Session:
             shutil.rmtree(temp, ignore_errors=True)
 
     def told(self, cell, line):
+        if line["kind"] == "calibration": # once for all cells over this path
+            self.calibrated.add(cell.path_hash())
+            line["path"] = cell.path_hash()
         self.log.write({"kind": line.pop("kind"), "session": self.id, "matrix": self.matrix.name,
                         "matrix_sha256": self.matrix.sha256()[:16], "cell": cell.name,
                         "conditions": cell.conditions_hash(), **line})

@@ -12,7 +12,8 @@ A driver is a module with
     run(place, job)       does it once; returns a dict, see below
 
 job has source, target, target_folder (paths), size, direction, limit_s, stream_s, variant, words (of the
-matrix), and rtt_s and rate_bps, the link's, 0 for no limit. run returns
+matrix), rtt_s and rate_bps, the link's, 0 for no limit, and hopeless, a function for End.measured that ends a
+copy early when it cannot be in time any more. run returns
 
     finished   False when the limit of time ended it
     seconds    what a copy took, by this program's own account or that of the whole command

@@ -16,7 +16,7 @@ def run_command(place, job, words, environment=()):
     """Runs a command that copies the file, with the congestion control that the variant names."""
     _tcp.use_control(place, job.variant or "cubic")
     before = sshd_seconds(place)
-    used = place.near.measured(words, job.limit_s, environment)
+    used = place.near.measured(words, job.limit_s, environment, job.hopeless)
     if used.in_time and used.code:
         raise RuntimeError(f"{words[0]} ended with {used.code}: {used.stderr.strip()[-400:]}")
     far = sshd_seconds(place)

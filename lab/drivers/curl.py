@@ -58,7 +58,7 @@ def run(place, job):
                               f"{place.far.temp}/nginx.conf"])
     try:
         place.far.wait_port(PORT)
-        used = place.near.measured(words, job.limit_s)
+        used = place.near.measured(words, job.limit_s, hopeless=job.hopeless)
         if not used.in_time: # counted before nginx throws away what it has of the body
             body = place.far.sh('find "$1" -type f -printf "%b\\n" 2>/dev/null',
                                 f"{place.far.folder}/body").stdout.split()

@@ -56,7 +56,7 @@ def run_copy(place, job):
         place.visited.add("petrel")
         job.clear()
     words = [*words, f"--json={events}", *place.operands(job)]
-    used = place.near.measured(words, job.limit_s, environment)
+    used = place.near.measured(words, job.limit_s, environment, job.hopeless)
     far = place.far.used(log)
     lines = [line for line in map(parsed, place.near.read(events).splitlines()) if line]
     summary = next((line for line in lines if line.get("event") == "summary"), None)

@@ -32,7 +32,7 @@ def run(place, job):
     words = words_of_client(place, job)
     try:
         place.far.wait_port(PORT, kind="udp")
-        used = place.near.measured(words, job.limit_s)
+        used = place.near.measured(words, job.limit_s, hopeless=job.hopeless)
     finally:
         cpu, rss = server.stop()
     if used.in_time and used.code:

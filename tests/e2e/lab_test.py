@@ -144,6 +144,9 @@ class Runs(Case):
         self.assertFalse(run["finished"])
         self.assertAlmostEqual(run["floor_mb_per_s"], (16 << 20) / 3 / 1e6, places=3)
         self.assertLess(run["arrived_bytes"], 16 << 20)
+        # 16 MiB take 17 s at least, so that there was no need to wait for three.
+        self.assertTrue(run["ended_early"])
+        self.assertLess(run["seconds"], 3)
 
 
 class Interrupted(Case):

@@ -98,6 +98,8 @@ class Report(unittest.TestCase):
         rows = [line for line in done.stdout.splitlines() if line.startswith("| 100mbit")]
         self.assertEqual(len(rows), 2)
         self.assertTrue(all("MISS" in row for row in rows))
+        self.assertIn("| cell | RIFT | its HTTPS | petrel |", done.stdout)
+        self.assertTrue(any(row.startswith("| 100mbit-100ms-1% | 11.36 | 0.23 |") for row in rows))
 
     def test_results_that_are_none(self):
         done = subprocess.run([LAB, "report", "/nonexistent"], capture_output=True, text=True)

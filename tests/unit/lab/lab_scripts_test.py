@@ -10,16 +10,19 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "lab"))
 
+import cell_run  # noqa: E402
 import counters  # noqa: E402
+import guess  # noqa: E402
 import matrix_file  # noqa: E402
 import model  # noqa: E402
+import pack  # noqa: E402
 import results  # noqa: E402
-import session  # noqa: E402
 import veth  # noqa: E402
 
 
@@ -75,6 +78,12 @@ class Matrices(unittest.TestCase):
         self.assertEqual(base.conditions_hash(), renamed.conditions_hash())
         self.assertNotEqual(base.conditions_hash(), other.conditions_hash())
 
+    def test_cells_share_a_path_that_differ_in_their_work(self):
+        one = matrix("programs: petrel\ncell: {loss} {size}\n  loss: 1% | 2%\n  size: 1MiB | 2MiB\n")
+        hashes = {cell.name: cell.path_hash() for cell in one.cells}
+        self.assertEqual(hashes["1%-1MiB"], hashes["1%-2MiB"])
+        self.assertNotEqual(hashes["1%-1MiB"], hashes["2%-1MiB"])
+
     def test_every_ready_matrix_can_be_read(self):
         folder = os.path.join(ROOT, "lab", "matrices")
         sizes = {}
@@ -82,7 +91,8 @@ class Matrices(unittest.TestCase):
             one = matrix_file.load(os.path.join(folder, name))
             sizes[one.name] = len(one.cells)
             self.assertTrue(one.about, name)
-            self.assertGreater(session.guess_matrix(one), 0)
+            for cell, likely, most in guess.matrix_s(one):
+                self.assertTrue(0 < likely <= most, (name, cell.name))
         self.assertEqual((sizes["rift"], sizes["quick"]), (25, 6))
         for name in ("rift-10g", "falcon", "farwing", "fit", "fair", "burst", "bench", "ci"):
             self.assertIn(name, sizes)
@@ -164,6 +174,125 @@ class Figures(unittest.TestCase):
                     results.load(path)
 
 
+class Hope(unittest.TestCase):
+    """Whether a copy is ended before its time is up: 10 MB over 1 MB/s, of which some have come."""
+
+    def job(self, came, rate="8mbit", direction="push"):
+        cell = matrix(f"programs: petrel\ncell: a\n  rate: {rate}\n  size: 10MB\n  direction: {direction}\n"
+                      "  time-limit: 15s\n").cells[0]
+
+        class End:
+            folder = "/nonexistent"
+
+        class Place:
+            receiver = staticmethod(lambda direction: End)
+        job = cell_run.Job(Place, cell, cell.programs[0], "")
+        ways = {"forward": {"delivered": {"bytes": came}}, "back": {"delivered": {"bytes": 10**9}}}
+        if direction == "pull":
+            ways = {"forward": ways["back"], "back": ways["forward"]}
+        counted = mock.patch.object(cell_run, "link_counters", lambda place: ways if came is not None else None)
+        counted.start()
+        self.addCleanup(counted.stop)
+        return job
+
+    def test_only_what_a_full_line_cannot_carry_is_hopeless(self):
+        for came, left, hopeless in ((0, 9.9, True), (0, 10.1, False), (8_000_000, 1.9, True),
+                                     (8_000_000, 2.1, False), (10_400_000, 0.1, False)):
+            for direction in ("push", "pull"):
+                self.assertIs(self.job(came, direction=direction).hopeless(left), hopeless, (came, left))
+
+    def test_without_a_rate_or_counters_nothing_is(self):
+        self.assertFalse(self.job(0, rate="none").hopeless(0.1))
+        self.assertFalse(self.job(None).hopeless(0.1))
+
+
+def lines_of(runs, cells=("a", "b"), name="m"):
+    """Lines of results: `runs` are (cell, program, repetition, figures)."""
+    text = "programs: petrel, scp\ntime-limit: 10s\nsize: 10MB\n" + \
+        "".join(f"cell: {cell}\n  rate: {'none' if cell == 'free' else '80mbit'}\n" for cell in cells)
+    one = matrix_file.Matrix(f"{name}.matrix", text)
+    begin = {"schema": 1, "kind": "begin", "matrix": name, "matrix_path": f"{name}.matrix", "matrix_text": text,
+             "matrix_sha256": one.sha256(), "size_cap": 0, "place": "petrel", "absent": [],
+             "host_label": "one machine", "versions": {}, "sysctls": {}, "began": "2026-01-01T00:00:00+00:00"}
+    conditions = {cell.name: cell.conditions_hash() for cell in one.cells}
+    return [begin, *({"schema": 1, "matrix": name, "cell": cell, "conditions": conditions[cell],
+                      **run(program, repetition, **figures)} for cell, program, repetition, figures in runs)]
+
+
+class Files(unittest.TestCase):
+    """What is done with files of results, through the commands."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, lines, more=""):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines) + more)
+        return path
+
+    def lab(self, *words, code=0):
+        done = subprocess.run([sys.executable, os.path.join(ROOT, "lab"), *words], capture_output=True, text=True,
+                              cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def rates(self, name, *values, cell="a", program="petrel"):
+        return self.write(name, lines_of([(cell, program, at, {"mb_per_s": value})
+                                          for at, value in enumerate(values, 1)], cells=[cell]))
+
+    def test_two_runs_agree_in_the_median(self):
+        first = self.rates("1.jsonl", 9.0, 5.0, 8.0)
+        self.assertIn("all within 5 %", self.lab("compare", first, self.rates("2.jsonl", 8.3, 8.2, 2.0)))
+        self.assertRegex(self.lab("compare", first, self.rates("3.jsonl", 8.5, 9.9, 1.0), code=1),
+                         r"a +petrel +8.0 +8.5 +6.2 % too far apart\n\n1 further apart than 5 %")
+        self.lab("compare", first, self.rates("3.jsonl", 8.5), "--within", "7%")
+
+    def test_what_finished_once_only_does_not_agree(self):
+        unfinished = {"floor_mb_per_s": 1.0}
+        slow = self.write("slow.jsonl", lines_of([("a", "scp", 1, unfinished)]))
+        again = self.write("again.jsonl", lines_of([("a", "scp", 1, unfinished), ("b", "scp", 1, unfinished)]))
+        self.assertIn("all within", self.lab("compare", slow, again))
+        self.assertIn("1 further apart", self.lab("compare", slow, self.write(
+            "done.jsonl", lines_of([("a", "scp", 1, {"mb_per_s": 1.1})])), code=1))
+
+    def test_without_a_rate_nothing_is_judged(self):
+        one, other = self.rates("1.jsonl", 100.0, cell="free"), self.rates("2.jsonl", 200.0, cell="free")
+        self.assertIn("no rate: not judged", self.lab("compare", one, other))
+
+    def test_results_that_share_no_cell(self):
+        self.assertIn("no cell is in both", self.lab("compare", self.rates("1.jsonl", 1.0),
+                                                     self.rates("2.jsonl", 1.0, cell="b"), code=2))
+
+    def test_packing_keeps_every_whole_line(self):
+        lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
+        os.mkdir(os.path.join(self.folder, "results"))
+        path = self.write("results/m.jsonl", lines, '{"schema": 1, "ki')
+        self.assertIn("MB to keep, of 20 at most", self.lab("pack"))
+        kept = results.load(f"{path}.xz")
+        self.assertEqual([json.loads(line["raw"]) for line in kept], lines)
+        self.assertEqual(pack.packed(os.path.dirname(path)), [f"{path}.xz"])
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "results", "measured.html")))
+        # A folder is all that is packed there, and once.
+        self.assertEqual(self.lab("report", "--markdown", "results"), self.lab("report", "--markdown", path))
+        self.assertIn("no runs in it", self.lab("pack", self.write("none.jsonl", lines[:1]), code=2))
+
+    def test_how_often_is_told(self):
+        once = [("a", "petrel", 1, {"mb_per_s": 8.0}), ("b", "petrel", 1, {"mb_per_s": 8.0})]
+        thrice = once + [("a", "petrel", at, {"mb_per_s": 8.0}) for at in (2, 3)]
+        for runs, words in ((once, "1 repetition"), (thrice, "1 to 3 repetitions"),
+                            ([one for one in thrice if one[0] == "a"], "3 repetitions")):
+            path = self.write("m.jsonl", lines_of(runs))
+            self.assertIn(f"; {words}; one machine", self.lab("report", "--markdown", path))
+            self.lab("report", path, "--out", "page.html")
+            with open(os.path.join(self.folder, "page.html"), encoding="utf-8") as page:
+                text = page.read()
+            self.assertIn(f"<p>{words} of each program in each cell", text)
+            self.assertEqual("spread is not known" in text, not words.startswith("3"))
+
+
 class Counters(unittest.TestCase):
     def test_differences_by_name(self):
         first = counters.pairs("Udp: InDatagrams RcvbufErrors\nUdp: 5 0\n")
@@ -237,6 +366,24 @@ class CloudPair(unittest.TestCase):
                 for what in ("run-instances", "terminate-instances", "delete-security-group"):
                     self.assertIn(f"ec2 {what} --region {region}", calls)
             self.assertIn("--cidr 198.51.100.7/32", calls)
+
+
+class Samples(unittest.TestCase):
+    """What the fit takes from a program that did not finish."""
+
+    def sample(self, **more):
+        one = matrix("programs: scp\ncell: a\n  rate: 80mbit\n  rtt: 20ms\n  size: 10MB\n  time-limit: 10s\n")
+        figures = results.CellFigures(one, one.cells[0], [run("scp", floor_mb_per_s=1.0, seconds=9.0, **more)])
+        return model.Sample(figures, figures.program("scp"))
+
+    def test_what_had_come_counts(self):
+        sample = self.sample(arrived_bytes=2_000_000)
+        self.assertEqual((sample.size, sample.seconds, sample.least_only), (2_000_000, 9.0, False))
+
+    def test_next_to_nothing_only_says_that_it_took_longer(self):
+        for came in (0, 1000):
+            sample = self.sample(arrived_bytes=came)
+            self.assertEqual((sample.size, sample.seconds, sample.least_only), (10_000_000, 10.0, True))
 
 
 class Model(unittest.TestCase):
