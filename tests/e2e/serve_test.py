@@ -468,15 +468,53 @@ class Trouble(Case):
         self.same_file("near/file", "far/file")
         self.assertEqual(self.server.wait(20), 0)
 
-    @unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
-    def test_where_udp_is_dropped_it_goes_by_tcp(self):
-        self.meet()
+    def drop(self, what):
+        """The server's machine drops these packets from now on."""
         rules = "table inet petrel_test {\n chain c {\n type filter hook input priority 0;\n" \
-                " meta l4proto udp drop\n }\n}\n"
+                f" {what} drop\n }}\n}}\n"
         done = subprocess.run([*FAR_EXEC, "nft", "-f", "-"], input=rules, text=True,
                               stderr=subprocess.PIPE)
         if done.returncode:
             self.skipTest("no packet filter can be set here")
+
+    @unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
+    def test_where_udp_falls_silent_it_goes_on_by_tcp(self):
+        self.meet()
+        self.write("near/up", 24 * MIB)
+        self.write("far/down", 24 * MIB)
+        copies = [self.start("copy", "--json", *SLOW, *words) for words in (
+            (self.path("near/up"), self.url("data/up")),
+            (self.url("data/down"), self.path("near/down")))]
+        self.assertTrue(wait_until(lambda: len(self.guests()) == 2, 20))
+        time.sleep(1)
+        self.drop("meta l4proto udp")
+        for process in copies:  # 90 s would be too late
+            result = self.finish(process)
+            self.assertEqual(result.code, 0, result.stderr)
+            self.assertIn("UDP fell silent, while TCP gets through", result.stderr)
+            self.assertEqual([event["way"] for event in self.events_of(result, "way")], ["tcp"])
+            self.assertGreater(self.events_of(result, "summary")[0]["kept_bytes"], 0)
+        self.same_file("near/up", "far/up")
+        self.same_file("far/down", "near/down")
+
+    @unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
+    def test_a_path_that_passes_nothing_for_a_while_is_waited_for(self):
+        self.meet()
+        source = self.write("near/file", 24 * MIB)
+        process = self.begin(source, self.url("data/file"))
+        time.sleep(0.5)
+        self.drop("ip daddr 0.0.0.0/0" if ":" not in HOST else "ip6 daddr ::/0")
+        time.sleep(14)
+        subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "petrel_test"], check=True)
+        result = self.finish(process)
+        self.assertEqual(result.code, 0, result.stderr)
+        self.assertNotIn("trying again", result.stderr)
+        self.same_file("near/file", "far/file")
+
+    @unittest.skipUnless(shutil.which("nft"), "nftables is not installed")
+    def test_where_udp_is_dropped_it_goes_by_tcp(self):
+        self.meet()
+        self.drop("meta l4proto udp")
         source = self.write("near/file", 3 * MIB + 5)
         up = self.copy(source, self.url("data/file"))
         self.assertRegex(up.stderr, r"no answer from UDP .*:4717 .*continuing by TCP")

@@ -375,10 +375,11 @@ static bool run_listening(struct copy *copy, struct try *try)
     const struct copy_options *options = &copy->options;
     struct transfer_run run = begin_run(copy);
     bool alone = options->udp == UDP_ONLY, silent = false;
+    bool goes_over = !alone && !options->stream && options->retry_for_ns != 0;
     if (options->udp == UDP_NEVER)
         return false;
-    copy_listening_run(&run, &options->ssh, alone, &try->progress, try->hint, sizeof(try->hint),
-                       &silent, &try->error);
+    copy_listening_run(&run, &options->ssh, alone, goes_over, &try->progress, try->hint,
+                       sizeof(try->hint), &silent, &try->error);
     if (!silent || alone)
         return true;
     snprintf(copy->udp_cause, sizeof(copy->udp_cause), "%s", try->error.text);

@@ -37,14 +37,26 @@ static bool fill(struct driver_config *driver, const struct direct *direct, bool
     return random_bytes(driver->own_id + 1, OPEN_ID_SIZE - 1, error);
 }
 
-static bool run_keys(struct transfer_run *run, struct direct *direct, bool alone,
+static bool run_once(struct transfer_run *run, bool goes_over, struct transfer_progress *progress,
+                     char *hint, size_t hint_capacity, struct error *error)
+{
+    struct tcp_watch watch = {.addresses = run->driver.candidates,
+                              .count = run->driver.candidate_count};
+    run->tcp_watch = goes_over ? &watch : NULL;
+    bool good = transfer_run(run, progress, hint, hint_capacity, error);
+    run->tcp_watch = NULL;
+    tcp_watch_end(&watch);
+    return good;
+}
+
+static bool run_keys(struct transfer_run *run, struct direct *direct, bool alone, bool goes_over,
                      struct transfer_progress *progress, char *hint, size_t hint_capacity,
                      struct error *error)
 {
     for (;;) {
         if (!fill(&run->driver, direct, alone, error))
             return false;
-        if (transfer_run(run, progress, hint, hint_capacity, error))
+        if (run_once(run, goes_over, progress, hint, hint_capacity, error))
             return true;
         if (!direct_accepts(direct, error))
             return false;
@@ -52,13 +64,13 @@ static bool run_keys(struct transfer_run *run, struct direct *direct, bool alone
 }
 
 bool copy_listening_run(struct transfer_run *run, const struct ssh_options *options, bool alone,
-                        struct transfer_progress *progress, char *hint, size_t hint_capacity,
-                        bool *silent, struct error *error)
+                        bool goes_over, struct transfer_progress *progress, char *hint,
+                        size_t hint_capacity, bool *silent, struct error *error)
 {
     struct direct direct;
     *silent = false;
     bool good = direct_open(&direct, options, error) &&
-                run_keys(run, &direct, alone, progress, hint, hint_capacity, error);
+                run_keys(run, &direct, alone, goes_over, progress, hint, hint_capacity, error);
     direct_close(&direct);
     if (good)
         return true;

@@ -110,9 +110,10 @@ static void interrupt(void *context, uint64_t now_ns)
         transfer_abort(runner->transfer, ERROR_PEER_LOST, "petrel was ended by a signal", now_ns);
 }
 
-static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_ns)
+static void heed(struct runner *runner, enum channel_verdict verdict, const char *why,
+                 uint64_t now_ns)
 {
-    switch (channel_watch_judge(runner->run->watch, heard_ns, now_ns)) {
+    switch (verdict) {
     case CHANNEL_FINE:
         break;
     case CHANNEL_ASK:
@@ -123,8 +124,7 @@ static void heed_channel(struct runner *runner, uint64_t heard_ns, uint64_t now_
         break;
     case CHANNEL_OVER:
         runner->gave_up = true;
-        transfer_abort(runner->transfer, ERROR_PEER_LOST,
-                       "the SSH session ended before the copy did", now_ns);
+        transfer_abort(runner->transfer, ERROR_PEER_LOST, why, now_ns);
         if (runner->session == NULL)
             runner->stop = 2;
         break;
@@ -154,8 +154,13 @@ static void tick(void *context, uint64_t now_ns)
         runner->stop = asked;
     struct transfer_progress progress;
     transfer_progress(runner->transfer, &progress);
+    uint64_t heard_ns = progress.session.last_heard_ns;
     if (run->watch != NULL && !runner->gave_up)
-        heed_channel(runner, progress.session.last_heard_ns, now_ns);
+        heed(runner, channel_watch_judge(run->watch, heard_ns, now_ns),
+             "the SSH session ended before the copy did", now_ns);
+    if (run->tcp_watch != NULL && !runner->gave_up)
+        heed(runner, tcp_watch_judge(run->tcp_watch, heard_ns, now_ns),
+             "UDP fell silent, while TCP gets through", now_ns);
     if (run->on_pace != NULL)
         keep_pace(runner, now_ns);
     if (run->on_tick != NULL)

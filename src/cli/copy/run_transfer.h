@@ -4,6 +4,7 @@
 #define PETREL_CLI_RUN_TRANSFER_H
 
 #include "cli/start/channel_watch.h"
+#include "cli/start/tcp_watch.h"
 #include "net/driver.h"
 #include "transfer/transfer.h"
 
@@ -22,6 +23,8 @@ struct transfer_run {
     void *pace_context;
     struct driver_udp_end udp_end; /* filled in */
     struct channel_watch *watch;   /* the SSH channel, which the driver watches too; NULL: none */
+    struct tcp_watch
+        *tcp_watch; /* petrel://, by UDP: whether TCP would do better; NULL: it may not */
 };
 
 /* True when the receiver said that all was done, also when single files failed (see
