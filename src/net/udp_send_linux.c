@@ -228,6 +228,11 @@ void udp_set_plain(struct udp_socket *socket, bool plain)
     socket->statistics.segmentation = socket->can_segment && !plain;
 }
 
+static bool goes_cut(const struct lane_train *train)
+{
+    return train->trial == TRAIN_CUT || train->trial == TRAIN_TRIED_CUT;
+}
+
 /* Sends what it can of `count` whole trains in one call. Returns how many are finished with;
  * *again: more may go at once. */
 static unsigned send_trains(struct udp_socket *socket, struct lane_train *const *trains,
@@ -277,9 +282,13 @@ unsigned udp_send(struct udp_socket *socket, struct lane_train *const *trains, u
     unsigned finished = 0;
     socket->retry_ns = TIME_NEVER;
     while (finished < count) {
-        if (socket->statistics.segmentation && socket->partial == 0) {
+        if (socket->statistics.segmentation && socket->partial == 0 &&
+            !goes_cut(trains[finished])) {
             bool again = false;
-            finished += send_trains(socket, trains + finished, count - finished, now_ns, &again);
+            unsigned end = finished + 1;
+            while (end < count && !goes_cut(trains[end]))
+                end++;
+            finished += send_trains(socket, trains + finished, end - finished, now_ns, &again);
             if (!again)
                 break;
         } else {

@@ -93,10 +93,8 @@ static bool flush_trains(struct worker *worker, uint64_t now_ns)
 /* Trains that vanish without an error: single datagrams may pass where they do not. */
 static void watch_trains(struct worker_lane *slot, struct worker_socket *socket, uint64_t now_ns)
 {
-    uint64_t acked, lost;
-    lane_delivery(slot->lane, &acked, &lost);
-    if (train_watch_note(&slot->watch, acked, lost, now_ns))
-        udp_set_plain(socket->udp, slot->watch.plain);
+    if (train_watch_note(&slot->watch, lane_delivery(slot->lane), now_ns))
+        udp_set_plain(socket->udp, slot->watch.verdict == TRAINS_VANISH);
 }
 
 /* One call's worth of trains of one lane. Returns how many were made; *full: the system has no
@@ -107,6 +105,7 @@ static unsigned send_some(struct worker *worker, struct worker_lane *slot, uint6
     unsigned made = 0;
     while (made < WORKER_TRAINS) {
         struct lane_train *train = worker->trains[worker->train_count];
+        train->trial = train_watch_next(&slot->watch);
         if (!lane_send(slot->lane, train, SIZE_MAX, now_ns))
             break;
         made++;

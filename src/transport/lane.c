@@ -105,10 +105,9 @@ uint32_t lane_connection_id(const struct lane *lane)
     return lane->own_id;
 }
 
-void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost)
+const struct lane_delivery *lane_delivery(const struct lane *lane)
 {
-    *acked = lane->data_acked;
-    *lost = lane->counters.packets_lost;
+    return &lane->delivery;
 }
 
 uint64_t lane_unanswered_since(const struct lane *lane)

@@ -16,6 +16,10 @@ enum lane_kind { LANE_DATAGRAM, LANE_STREAM };
 
 struct lane;
 
+/* Whether a train goes whole to whoever cuts it up (the system, the interface), or cut already, and
+ * whether the two are being compared. */
+enum train_trial { TRAIN_USUAL, TRAIN_CUT, TRAIN_TRIED_WHOLE, TRAIN_TRIED_CUT };
+
 /* One call's worth of output: equal packets of `segment` bytes, the last may be shorter, all to
  * one address. For a stream lane: one or more packets, each behind its 2-byte length. */
 struct lane_train {
@@ -23,6 +27,7 @@ struct lane_train {
     uint8_t bytes[TRAIN_BYTES_MAX + 1000];
     size_t size;
     uint32_t segment;
+    uint8_t trial; /* enum train_trial: how the caller will send it, told before lane_send */
 };
 
 /* Datagrams as they came from the network, possibly coalesced: pieces of `segment` bytes, the last
@@ -54,8 +59,13 @@ enum lane_kind lane_kind(const struct lane *lane);
 /* True when datagrams of `size` bytes in `packets` packets could be received now without dropping
  * any because the session has not yet taken what was reported before. */
 bool lane_can_receive(const struct lane *lane, size_t size, size_t packets);
-/* Packets of blocks: how many were acknowledged, and how many were taken for lost. */
-void lane_delivery(const struct lane *lane, uint64_t *acked, uint64_t *lost);
+/* Packets of blocks: how many were acknowledged, and how many were taken for lost; and of these,
+ * those of trains of two and more that were tried whole and cut. */
+struct lane_delivery {
+    uint64_t acked, lost;
+    uint64_t whole_sent, whole_acked, whole_lost, cut_acked, cut_lost;
+};
+const struct lane_delivery *lane_delivery(const struct lane *lane);
 /* Since when at least two probe timeouts have passed without an answer; 0: not so. */
 uint64_t lane_unanswered_since(const struct lane *lane);
 /* How long what arrives for this lane may lie unread without harm to the peer's measurements: a

@@ -171,6 +171,16 @@ static void note_place_in_train(struct lane *lane, const struct sent_packet *pac
                              lane->now_ns);
 }
 
+static void count_delivery(struct lane *lane, const struct sent_packet *packet, bool acked)
+{
+    struct lane_delivery *count = &lane->delivery;
+    ++*(acked ? &count->acked : &count->lost);
+    if (packet->trial == TRAIN_TRIED_WHOLE)
+        ++*(acked ? &count->whole_acked : &count->whole_lost);
+    if (packet->trial == TRAIN_TRIED_CUT)
+        ++*(acked ? &count->cut_acked : &count->cut_lost);
+}
+
 static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t number)
 {
     bool was_lost = packet->state == SENT_LOST;
@@ -178,7 +188,8 @@ static void settle_acked(struct lane *lane, struct sent_packet *packet, uint64_t
         return;
     sent_log_settle(&lane->log, packet, SENT_ACKED);
     lane->counters.packets_acked++;
-    lane->data_acked += packet->kind == SENT_DATA;
+    if (packet->kind == SENT_DATA)
+        count_delivery(lane, packet, true);
     if (packet->kind == SENT_PROBE)
         trial_packet_answered(lane, number);
     report_settled(lane, packet, true);
@@ -197,6 +208,7 @@ static void settle_lost(struct lane *lane, struct sent_packet *packet, uint64_t 
     note_place_in_train(lane, packet, true);
     if (packet->kind == SENT_DATA) {
         lane->counters.packets_lost++;
+        count_delivery(lane, packet, false);
         mtu_data_lost(&lane->mtu, packet->size, number, lane->now_ns);
     }
     count_lost(lane, packet, number);

@@ -116,7 +116,7 @@ struct lane {
     struct missing_packet *missing;
     size_t missing_count, missing_capacity;
     uint64_t loss_deadline_ns, last_lost_number;
-    uint64_t data_acked;              /* packets of blocks */
+    struct lane_delivery delivery;
     uint64_t late_ns, late_before_ns; /* the latest arrivals behind others, of late and before */
     uint64_t late_since_ns;
     struct ack_point ack_point; /* the latest */

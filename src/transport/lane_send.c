@@ -261,7 +261,8 @@ static void prefetch_next(const struct command_span *span, uint32_t offset, uint
 }
 
 /* The next packet of the head span; returns its size, 0 when it could not be made. */
-static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max, bool late)
+static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max, bool late,
+                         uint8_t trial)
 {
     const struct command_span *span = &lane->spans[lane->span_head];
     uint32_t left = span->length - lane->span_offset;
@@ -272,6 +273,7 @@ static size_t build_data(struct lane *lane, uint8_t *packet, size_t payload_max,
     plan.record = (struct sent_packet){.state = SENT_IN_FLIGHT,
                                        .kind = SENT_DATA,
                                        .flags = span->flags | (late ? SENT_LATE : 0),
+                                       .trial = trial,
                                        .place = (uint64_t)span->block << 20 | offset,
                                        .length = (uint16_t)length,
                                        .interval = lane->tuning.interval};
@@ -325,7 +327,7 @@ static bool fill_data(struct lane *lane, struct lane_train *train, uint64_t trai
         if (!sent_log_reserve(&lane->log))
             break;
         size_t size = build_data(lane, train->bytes + train->size + prefix, payload_max,
-                                 pacer_is_late(&lane->pacer, train->size, budget));
+                                 pacer_is_late(&lane->pacer, train->size, budget), train->trial);
         if (size == 0)
             break;
         if (prefix != 0) {
@@ -338,6 +340,10 @@ static bool fill_data(struct lane *lane, struct lane_train *train, uint64_t trai
     }
     if (train->size == 0)
         return false;
+    if (train->size <= datagram) /* one packet tells nothing of trains */
+        sent_log_find(&lane->log, lane->log.next - 1)->trial = TRAIN_USUAL;
+    else if (train->trial == TRAIN_TRIED_WHOLE)
+        lane->delivery.whole_sent += (train->size + datagram - 1) / datagram;
     train->segment = (uint32_t)datagram;
     train->to = lane->path.address;
     pacer_sent(&lane->pacer, train->size, lane->now_ns);

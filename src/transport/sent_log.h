@@ -31,6 +31,7 @@ struct sent_packet {
     uint8_t state;     /* enum sent_state; 0: never used */
     uint8_t kind;      /* enum sent_kind */
     uint8_t flags;     /* enum span_flag of a data piece, and SENT_LATE */
+    uint8_t trial;     /* enum train_trial of its train */
 };
 _Static_assert(sizeof(struct sent_packet) == 32, "two records a cache line");
 

@@ -123,6 +123,12 @@ static void shallow_queue(struct sim_case *c)
     c->world.links[0].queue_bytes /= 10;
 }
 
+/* Three packets. */
+static void tiny_queue(struct sim_case *c)
+{
+    c->world.links[0].queue_bytes = 5000;
+}
+
 /* Each lane gets a quarter of what the path carries. */
 static void flow_policer(struct sim_case *c)
 {
@@ -360,6 +366,8 @@ const struct scenario path_scenarios[] = {
     {"shuffle-58", 100 * MBIT, 120 * MS, 100, BLOCK_SIZE, 80, shuffle_58, NULL},
     {"shuffle-58-2m", 100 * MBIT, 120 * MS, 2, BLOCK_SIZE, 10, shuffle_58, NULL},
     {"shallow-queue", 100 * MBIT, 40 * MS, 0, 0, 55, shallow_queue, NULL},
+    {"tiny-queue", 4 * MBIT, 10 * MS, 100, 200000, 88, tiny_queue, NULL},
+    {"tiny-queue-20m", 20 * MBIT, 10 * MS, 200, 500000, 88, tiny_queue, NULL},
     {"flow-policer", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer, four_lanes},
     {"flow-policer-pull", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer_pull, four_lanes},
     {"one-lane-is-enough", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 88, one_lane_is_enough,

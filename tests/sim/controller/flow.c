@@ -107,7 +107,7 @@ static struct path_fate vanish(struct flow *flow, uint32_t packets)
     return fate;
 }
 
-static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
+static void send_unit(struct flow *flow, bool train, enum train_trial trial, uint64_t now_ns)
 {
     if (flow->next_unit - flow->oldest_unit >= FLOW_UNITS)
         abort();
@@ -115,7 +115,7 @@ static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
     uint32_t packets = flow->config.unit_packets;
     bool faulty = now_ns >= flow->config.vanish_from_ns && now_ns < flow->config.vanish_until_ns;
     struct path_fate fate;
-    if (faulty && train && !flow->watch.plain) {
+    if (faulty && train && trial != TRAIN_CUT && trial != TRAIN_TRIED_CUT) {
         fate = vanish(flow, packets);
     } else {
         fate = path_send(flow->path, flow->index, packets, flow->datagram_bytes, now_ns);
@@ -125,6 +125,7 @@ static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
                                .arrives_ns = fate.lost == packets ? TIME_NEVER : fate.arrives_ns,
                                .packets = packets,
                                .lost = fate.lost,
+                               .trial = trial,
                                .runs = fate.runs,
                                .delivered_before = flow->delivered_bytes,
                                .delivered_at_ns = flow->last_ack_ns};
@@ -149,7 +150,7 @@ static void send_unit(struct flow *flow, bool train, uint64_t now_ns)
 
 void flow_send_unit(struct flow *flow, uint64_t now_ns)
 {
-    send_unit(flow, false, now_ns);
+    send_unit(flow, false, TRAIN_USUAL, now_ns);
 }
 
 static void end_interval(struct flow *flow, uint64_t now_ns)
@@ -200,17 +201,21 @@ static uint64_t send_paced(struct flow *flow, uint64_t now_ns)
         rate = flow->config.source_bps;
     uint64_t train = clamp_u64(rate / 8 / 2000, 2 * flow->datagram_bytes, 64000);
     uint64_t sent = 0;
+    enum train_trial trial = train_watch_next(&flow->watch);
     flow->blocked = false;
     while (sent < train) {
         if (flow->inflight_bytes + unit_bytes > flow->decision.inflight_cap_bytes) {
             flow->blocked = true;
             break;
         }
-        send_unit(flow, true, now_ns);
+        send_unit(flow, true, trial, now_ns);
         sent += unit_bytes;
     }
+    if (trial == TRAIN_TRIED_WHOLE)
+        flow->delivery.whole_sent += sent / flow->datagram_bytes;
     if (!flow->config.unwatched)
-        train_watch_note(&flow->watch, flow->acked_packets, flow->lost_packets, now_ns);
+        train_watch_note(&flow->watch, &flow->delivery, now_ns);
+    flow->condemned |= flow->watch.verdict == TRAINS_VANISH;
     flow->next_send_ns = now_ns + sent * 8 * NS_PER_S / rate;
     if (flow->blocked && flow->next_send_ns <= now_ns)
         return now_ns + NS_PER_MS / 4; /* looks again soon, an ack wakes it sooner */
@@ -254,6 +259,21 @@ uint64_t flow_send(struct flow *flow, uint64_t now_ns)
 
 /* ---- Settling ---- */
 
+static void count_delivery(struct flow *flow, const struct flow_unit *unit, uint32_t lost)
+{
+    struct lane_delivery *count = &flow->delivery;
+    uint32_t acked = unit->packets - lost;
+    count->acked += acked;
+    count->lost += lost;
+    if (unit->trial == TRAIN_TRIED_WHOLE) {
+        count->whole_acked += acked;
+        count->whole_lost += lost;
+    } else if (unit->trial == TRAIN_TRIED_CUT) {
+        count->cut_acked += acked;
+        count->cut_lost += lost;
+    }
+}
+
 static void settle(struct flow *flow, struct flow_unit *unit, uint32_t lost)
 {
     unit->settled = true;
@@ -261,8 +281,7 @@ static void settle(struct flow *flow, struct flow_unit *unit, uint32_t lost)
     flow->inflight_bytes -= bytes;
     if (flow->config.kind != FLOW_PETREL || unit->interval == NO_INTERVAL)
         return;
-    flow->acked_packets += unit->packets - lost;
-    flow->lost_packets += lost;
+    count_delivery(flow, unit, lost);
     if (unit->interval < flow->oldest_interval)
         return; /* it was not waited for */
     struct flow_interval *interval = interval_at(flow, unit->interval);

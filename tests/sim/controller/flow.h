@@ -43,6 +43,7 @@ struct flow_unit {
     uint64_t delivered_before, delivered_at_ns; /* of the flow when it was sent, for BBR */
     uint32_t packets, lost, runs;
     uint32_t interval;
+    enum train_trial trial;
     bool acked, settled;
 };
 
@@ -80,7 +81,8 @@ struct flow {
     unsigned asked_head, asked_tail;
     bool blocked, vanished; /* the last train */
     struct train_watch watch;
-    uint64_t acked_packets, lost_packets;
+    struct lane_delivery delivery;
+    bool condemned; /* trains, by the watch, at any time */
     struct cubic cubic;
     struct bbr bbr;
     uint64_t delivered_bytes;

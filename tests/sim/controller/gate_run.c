@@ -111,6 +111,7 @@ struct outcome gate_run(const struct gate_cell *cell, uint64_t seed, bool frozen
     for (unsigned i = 0; i < cell->petrels; i++) {
         each[i] = world_goodput_bps(&world, i, from, until);
         sum += each[i];
+        outcome.condemned += world.flows[i].condemned;
         outcome.lost += world_lost_share(&world, i, from, until) / cell->petrels;
         outcome.overflow += world_overflow_share(&world, i, from, until) / cell->petrels;
     }

@@ -6,6 +6,7 @@
 
 struct outcome {
     double share, lost, overflow, queue_ms, queue_targets, reach, settle, calm, peak, jain, rival;
+    double condemned; /* flows that gave their trains up */
 };
 
 /* `frozen`: the rate never changes after the first. `trace`: a line an interval on stdout. */

@@ -79,6 +79,19 @@ static bool print_lower(const char *name, double value, double least)
     return good;
 }
 
+/* Trains are given up where they vanish, and nowhere else, in any run. */
+static bool judge_trains(const struct gate_cell *cell, const struct outcome *outcomes,
+                         unsigned count)
+{
+    bool vanish = cell->flow.vanish_until_ns != 0 && !cell->flow.unwatched;
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < count; i++)
+        wrong += (outcomes[i].condemned > 0) != vanish;
+    if (wrong > 0)
+        printf("  trains wrongly judged in %u of %u runs <<<", wrong, count);
+    return wrong == 0;
+}
+
 /* Prints the cell's line; whether all its gates hold. */
 static bool judge(const struct gate_cell *cell, const struct outcome *outcomes, unsigned count)
 {
@@ -88,6 +101,7 @@ static bool judge(const struct gate_cell *cell, const struct outcome *outcomes, 
     printf("%-30s share %5.1f %% worst %5.1f %% (%g, %g)%s  lost %5.2f %%  queue %6.2f ms",
            cell->name, share * 100, low * 100, cell->share * 100, worst * 100, good ? "" : " <<<",
            RANKED(lost, 0.5) * 100, RANKED(queue_ms, 0.5));
+    good &= judge_trains(cell, outcomes, count);
     good &= print_upper("lost", RANKED(lost, 0.5), cell->lost_most, 100, " %");
     good &= print_upper("overflow", RANKED(overflow, 0.5), cell->overflow_most, 100, " %");
     good &= print_upper("queue", RANKED(queue_ms, 0.5), cell->queue_ms_most, 1, " ms");

@@ -239,6 +239,11 @@ static void test_trains_that_are_swallowed(void **state)
     expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
     assert_int_equal(udp_send(pair.near, &train, 1, 0), 1); /* seems to be sent */
     assert_false(wait_readable(pair.far, 50));
+    struct lane_train *mixed[2] = {train, make_train(&pair.far_address, 2400, 1200, 5)};
+    mixed[1]->trial = TRAIN_TRIED_CUT;
+    assert_int_equal(udp_send(pair.near, mixed, 2, 0), 2);
+    expect_bytes(pair.far, pair.batch, mixed[1]->bytes, mixed[1]->size, 1200);
+    free(mixed[1]);
     udp_set_plain(pair.near, true);
     assert_int_equal(udp_send(pair.near, &train, 1, 0), 1);
     expect_bytes(pair.far, pair.batch, train->bytes, train->size, 1200);
