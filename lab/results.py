@@ -7,6 +7,7 @@ import os
 import statistics
 
 import matrix_file
+from quantities import show_size
 
 SCHEMA = 1
 # Without these a line says nothing; what else it lacks shows as "-".
@@ -148,9 +149,10 @@ def repetitions_words(figures):
 
 
 def machine_words(lines, matrix):
-    """Where and when the newest runs of a matrix were, for a line above a table."""
+    """Where and when the newest runs of a matrix were, and what was left off, for a line above a table."""
     begin = [line for line in lines if line["kind"] == "begin" and line["matrix"] == matrix.name][-1]
-    return f"; {begin['host_label']}, {begin.get('processors', '?')} processors " \
+    cap = f"; files of at most {show_size(matrix.cap)}" if matrix.cap else ""
+    return f"{cap}; {begin['host_label']}, {begin.get('processors', '?')} processors " \
            f"({begin.get('processor', '?')}), {begin['began'][:10]}"
 
 

@@ -21,8 +21,10 @@ static const struct {
     {"in", command_in, "NAMESPACE -- COMMAND [ARG...]", "run a command in a network namespace"},
     {"blast", command_blast, "send|receive [OPTION...]", "UDP at a given rate, in trains"},
     {"matrix", command_script, "MATRIX [OPTION...]", "run programs over many paths, against bars"},
-    {"compare", command_script, "MATRIX [OPTION...]", "the same on two emulators"},
+    {"compare", command_script, "MATRIX [OPTION...] | RESULTS RESULTS",
+     "the same on two emulators, or two runs"},
     {"report", command_script, "[RESULTS...]", "make a page of results"},
+    {"pack", command_script, "[RESULTS...]", "compress results to keep them, with their page"},
     {"fit", command_script, "RESULTS...", "fit the model that petrel estimate uses"},
 };
 

@@ -1,4 +1,4 @@
-/* petrel-lab matrix, compare, report, fit, table: started here, written in Python (lab/). */
+/* petrel-lab matrix, compare, report, pack, fit: started here, written in Python (lab/). */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

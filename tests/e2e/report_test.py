@@ -62,7 +62,11 @@ class Report(unittest.TestCase):
         with open(cls.page, encoding="utf-8") as file:
             cls.text = file.read()
         with lzma.open(RESULTS, "rt") as lines:
-            cls.lines = [json.loads(line) for line in lines]
+            text = lines.read()
+        cls.lines = [json.loads(line) for line in text.splitlines()]
+        cls.kept = os.path.join(cls.folder, "kept.jsonl")
+        with open(cls.kept, "w", encoding="utf-8") as file:
+            file.write(text)
 
     @classmethod
     def tearDownClass(cls):
@@ -100,6 +104,12 @@ class Report(unittest.TestCase):
         self.assertTrue(all("MISS" in row for row in rows))
         self.assertIn("| cell | RIFT | its HTTPS | petrel |", done.stdout)
         self.assertTrue(any(row.startswith("| 100mbit-100ms-1% | 11.36 | 0.23 |") for row in rows))
+
+    def test_every_command_is_known_to_the_program(self):
+        # It is written in C and starts the scripts by their names.
+        for name, words in (("pack", [self.kept]), ("compare", [RESULTS, RESULTS])):
+            subprocess.run([LAB, name, *words], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertTrue(os.path.exists(f"{self.kept}.xz"))
 
     def test_results_that_are_none(self):
         done = subprocess.run([LAB, "report", "/nonexistent"], capture_output=True, text=True)

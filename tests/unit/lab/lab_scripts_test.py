@@ -279,6 +279,15 @@ class Files(unittest.TestCase):
         self.assertEqual(self.lab("report", "--markdown", "results"), self.lab("report", "--markdown", path))
         self.assertIn("no runs in it", self.lab("pack", self.write("none.jsonl", lines[:1]), code=2))
 
+    def test_a_cap_of_the_size_is_told(self):
+        lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
+        lines[0]["size_cap"] = 1 << 20
+        cell = matrix_file.Matrix("m.matrix", lines[0]["matrix_text"]).cells[0]
+        cell.cap_size(1 << 20)
+        lines[1]["conditions"] = cell.conditions_hash()
+        self.assertIn("; files of at most 1 MiB; one machine", self.lab("report", "--markdown",
+                                                                       self.write("m.jsonl", lines)))
+
     def test_how_often_is_told(self):
         once = [("a", "petrel", 1, {"mb_per_s": 8.0}), ("b", "petrel", 1, {"mb_per_s": 8.0})]
         thrice = once + [("a", "petrel", at, {"mb_per_s": 8.0}) for at in (2, 3)]
