@@ -67,7 +67,8 @@ const struct copy_line *copy_line_of(const struct copy *copy, const char *path);
 
 /* ---- files for tests ---- */
 
-/* A new directory below TMPDIR; the text lives until the next call. */
+/* A new directory below TMPDIR; the text lives until the next call. What a killed test left there
+ * is removed. */
 const char *test_directory(void);
 /* "base/name", printed into one of a few buffers in turn. */
 const char *at(const char *base, const char *name);

@@ -8,10 +8,12 @@
 
 #include "copy.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <grp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,7 @@
 #include "base/random.h"
 #include "tree/scan.h"
 
+#define DIRECTORY "petrel-test-"
 #define TEXTS 8
 #define TEXT_SIZE 8192
 
@@ -32,13 +35,43 @@ static char *next_text(void)
     return texts[next++ % TEXTS];
 }
 
+/* A directory that this user's tests left: the process that its name tells is gone. */
+static bool is_left(const char *path, const char *name)
+{
+    struct stat status;
+    int maker, read = 0;
+    return sscanf(name, DIRECTORY "%d.%n", &maker, &read) == 1 && read > 0 && maker > 0 &&
+           kill(maker, 0) != 0 && errno == ESRCH && lstat(path, &status) == 0 &&
+           status.st_uid == geteuid();
+}
+
+static int erase_tree(const char *path)
+{
+    char command[TEXT_SIZE + 64];
+    snprintf(command, sizeof command, "chmod -R u+rwX -- '%s'; rm -rf -- '%s'", path, path);
+    return system(command);
+}
+
+/* What tests that were killed left. Another test may do the same at the same time. */
+static void erase_left(const char *base)
+{
+    DIR *stream = opendir(base);
+    assert_non_null(stream);
+    for (struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (is_left(at(base, entry->d_name), entry->d_name))
+            (void)!erase_tree(at(base, entry->d_name));
+    closedir(stream);
+}
+
 const char *test_directory(void)
 {
     const char *base = getenv("TMPDIR");
-    if (base == NULL && access("/dev/shm", W_OK) == 0)
-        base = "/dev/shm"; /* the tests' many syncs would wait for a disk */
+    if (base == NULL)
+        base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" /* many syncs would wait for a disk */
+                                             : "/tmp";
+    erase_left(base);
     static char text[512];
-    snprintf(text, sizeof text, "%s/petrel-test-XXXXXX", base != NULL ? base : "/tmp");
+    snprintf(text, sizeof text, "%s/" DIRECTORY "%d.XXXXXX", base, (int)getpid());
     assert_non_null(mkdtemp(text));
     return text;
 }
@@ -106,9 +139,7 @@ void set_time(const char *path, int64_t seconds, long nanoseconds)
 /* By rm, which goes as deep as a tree can be. */
 void remove_tree(const char *path)
 {
-    char command[TEXT_SIZE + 64];
-    snprintf(command, sizeof command, "chmod -R u+rwX -- '%s'; rm -rf -- '%s'", path, path);
-    assert_int_equal(system(command), 0);
+    assert_int_equal(erase_tree(path), 0);
     assert_false(exists(path));
 }
 
