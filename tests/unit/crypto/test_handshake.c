@@ -6,11 +6,8 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <openssl/evp.h>
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
 
-#include "crypto/handshake.h"
+#include "handshake_ends.h"
 
 static const uint8_t secret[32] = "thirty-two bytes from the client";
 static const uint8_t other_secret[32] = "thirty-two bytes of someone else";
@@ -23,19 +20,6 @@ static struct handshake *new_end(bool client, const uint8_t *key, const uint8_t 
     assert_non_null(end);
     assert_int_equal(error.kind, ERROR_NONE);
     return end;
-}
-
-/* Moves all bytes of one end to the other, `piece` at a time. Returns how many went; the
- * receiver's failure is left in `error`. */
-static size_t move(struct handshake *from, struct handshake *to, size_t piece, struct error *error)
-{
-    uint8_t bytes[4096];
-    size_t size, total = 0;
-    while (error->kind == ERROR_NONE && (size = handshake_send(from, bytes, piece)) > 0) {
-        total += size;
-        handshake_receive(to, bytes, size, error);
-    }
-    return total;
 }
 
 static void both_ends_agree_with_pieces_of(size_t piece)
@@ -116,76 +100,11 @@ static void wrong_secret_or_identity_is_refused(void **state)
     expect_refusal_by_server(other_secret, other_id);
 }
 
-/* A plain OpenSSL end without the PSK: a server that shows a self-signed certificate, or a client
- * that does not mind whom it talks to. */
-struct impostor {
-    SSL_CTX *context;
-    SSL *ssl;
-};
-
-static void give_certificate(SSL_CTX *context)
-{
-    EVP_PKEY *key = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
-    X509 *certificate = X509_new();
-    X509_NAME *name = X509_get_subject_name(certificate);
-
-    assert_non_null(key);
-    X509_set_version(certificate, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"x", -1, -1, 0);
-    X509_set_issuer_name(certificate, name);
-    X509_set_pubkey(certificate, key);
-    assert_true(X509_sign(certificate, key, NULL) > 0);
-    assert_int_equal(SSL_CTX_use_certificate(context, certificate), 1);
-    assert_int_equal(SSL_CTX_use_PrivateKey(context, key), 1);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-}
-
-static struct impostor impostor_new(bool client)
-{
-    struct impostor impostor = {.context = SSL_CTX_new(TLS_method())};
-    give_certificate(impostor.context);
-    SSL_CTX_set_verify(impostor.context, SSL_VERIFY_NONE, NULL);
-    impostor.ssl = SSL_new(impostor.context);
-    SSL_set_bio(impostor.ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-    if (client)
-        SSL_set_connect_state(impostor.ssl);
-    else
-        SSL_set_accept_state(impostor.ssl);
-    return impostor;
-}
-
-static void impostor_free(struct impostor *impostor)
-{
-    SSL_free(impostor->ssl);
-    SSL_CTX_free(impostor->context);
-}
-
-/* Runs both until nothing moves; returns what our end says. */
-static struct error talk(struct handshake *honest, struct impostor *impostor)
-{
-    struct error error = {0};
-    uint8_t bytes[8192];
-    for (int round = 0; round < 6; round++) {
-        size_t size = handshake_send(honest, bytes, sizeof bytes);
-        if (size > 0)
-            BIO_write(SSL_get_rbio(impostor->ssl), bytes, (int)size);
-        SSL_do_handshake(impostor->ssl);
-        int got = BIO_read(SSL_get_wbio(impostor->ssl), bytes, sizeof bytes);
-        if (got > 0 && !handshake_receive(honest, bytes, (size_t)got, &error))
-            break;
-    }
-    return error;
-}
-
 static void a_client_refuses_an_impostor_with_a_certificate(void **state)
 {
-    struct impostor impostor = impostor_new(false);
+    struct impostor impostor = impostor_new(false, "ED25519");
     struct handshake *client = new_end(true, secret, id);
-    struct error error = talk(client, &impostor);
+    struct error error = impostor_talk(&impostor, client);
 
     (void)state;
     assert_int_equal(error.kind, ERROR_CRYPTO);
@@ -196,9 +115,9 @@ static void a_client_refuses_an_impostor_with_a_certificate(void **state)
 
 static void a_server_refuses_a_client_without_the_secret(void **state)
 {
-    struct impostor impostor = impostor_new(true);
+    struct impostor impostor = impostor_new(true, "ED25519");
     struct handshake *server = new_end(false, secret, id);
-    struct error error = talk(server, &impostor);
+    struct error error = impostor_talk(&impostor, server);
 
     (void)state;
     assert_int_equal(error.kind, ERROR_CRYPTO);

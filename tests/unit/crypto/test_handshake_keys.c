@@ -8,10 +8,8 @@
 
 #include <cmocka.h>
 #include <openssl/evp.h>
-#include <openssl/ssl.h>
-#include <openssl/x509.h>
 
-#include "crypto/handshake.h"
+#include "handshake_ends.h"
 
 static const uint8_t client_seed[32] = "the client's own secret seed ...";
 static const uint8_t server_seed[32] = "the server's own secret seed ...";
@@ -51,17 +49,6 @@ static struct handshake *new_end(bool client, const uint8_t *seed, struct pin *p
     struct handshake *end = handshake_new_keys(client, &identity, &error);
     assert_non_null(end);
     return end;
-}
-
-static size_t move(struct handshake *from, struct handshake *to, size_t piece, struct error *error)
-{
-    uint8_t bytes[4096];
-    size_t size, total = 0;
-    while (error->kind == ERROR_NONE && (size = handshake_send(from, bytes, piece)) > 0) {
-        total += size;
-        handshake_receive(to, bytes, size, error);
-    }
-    return total;
 }
 
 static void both_ends_agree_with_pieces_of(size_t piece)
@@ -178,63 +165,6 @@ static void a_forged_refusal_is_none(void **state)
     }
 }
 
-/* A plain OpenSSL end, which does as it likes. */
-struct impostor {
-    SSL_CTX *context;
-    SSL *ssl;
-};
-
-static void give_certificate(SSL_CTX *context, const char *type)
-{
-    EVP_PKEY *key = strcmp(type, "EC") == 0 ? EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256")
-                                            : EVP_PKEY_Q_keygen(NULL, NULL, type);
-    X509 *certificate = X509_new();
-
-    assert_non_null(key);
-    X509_set_version(certificate, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1);
-    X509_gmtime_adj(X509_getm_notBefore(certificate), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(certificate), 3600);
-    X509_set_pubkey(certificate, key);
-    assert_true(X509_sign(certificate, key, strcmp(type, "EC") == 0 ? EVP_sha256() : NULL) > 0);
-    assert_int_equal(SSL_CTX_use_certificate(context, certificate), 1);
-    assert_int_equal(SSL_CTX_use_PrivateKey(context, key), 1);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
-}
-
-static struct impostor impostor_new(bool client, const char *type)
-{
-    struct impostor impostor = {.context = SSL_CTX_new(TLS_method())};
-    if (type != NULL)
-        give_certificate(impostor.context, type);
-    SSL_CTX_set_verify(impostor.context, SSL_VERIFY_NONE, NULL);
-    impostor.ssl = SSL_new(impostor.context);
-    SSL_set_bio(impostor.ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-    if (client)
-        SSL_set_connect_state(impostor.ssl);
-    else
-        SSL_set_accept_state(impostor.ssl);
-    return impostor;
-}
-
-/* Runs both until nothing moves; returns what our end says. */
-static struct error talk(struct handshake *honest, struct impostor *impostor)
-{
-    struct error error = {0};
-    uint8_t bytes[8192];
-    for (int round = 0; round < 6; round++) {
-        size_t size = handshake_send(honest, bytes, sizeof bytes);
-        if (size > 0)
-            BIO_write(SSL_get_rbio(impostor->ssl), bytes, (int)size);
-        SSL_do_handshake(impostor->ssl);
-        int got = BIO_read(SSL_get_wbio(impostor->ssl), bytes, sizeof bytes);
-        if (got > 0 && !handshake_receive(honest, bytes, (size_t)got, &error))
-            break;
-    }
-    return error;
-}
-
 static void strangers_are_refused(void **state)
 {
     /* Without a certificate, with one of another kind, and with a good one of a key that nobody
@@ -250,12 +180,11 @@ static void strangers_are_refused(void **state)
         struct handshake *honest = new_end(honest_client, honest_client ? client_seed : server_seed,
                                            &pin, honest_client ? server_seed : client_seed);
         struct impostor impostor = impostor_new(!honest_client, types[i / 2]);
-        struct error error = talk(honest, &impostor);
+        struct error error = impostor_talk(&impostor, honest);
         assert_true(error.kind == ERROR_CRYPTO || error.kind == ERROR_PERMISSION);
         assert_false(handshake_finished(honest));
         handshake_free(honest);
-        SSL_free(impostor.ssl);
-        SSL_CTX_free(impostor.context);
+        impostor_free(&impostor);
     }
 }
 
