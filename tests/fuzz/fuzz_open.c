@@ -5,21 +5,15 @@
  * The first byte chooses what the rest is: a packet for the codecs and the gate, or a script for an
  * opening of either side, each step a size and as many bytes behind the right ids. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
 #include "base/units.h"
 #include "transport/gate.h"
-#include "transport/opening.h"
+
+#include "drain_opening.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static void try_codecs(const uint8_t *data, size_t size)
 {
@@ -60,17 +54,7 @@ struct run {
 
 static void drain(struct run *run)
 {
-    uint8_t bytes[STREAM_PACKET_MAX];
-    struct address to;
-    size_t size;
-    unsigned count = 0;
-
-    while ((size = opening_send(run->opening, &to, bytes, sizeof bytes, run->now_ns)) > 0) {
-        require(++count < 64);
-        run->taken += size;
-    }
-    require(opening_deadline(run->opening) > run->now_ns);
-    require(opening_state(run->opening) != OPENING_FINISHED);
+    run->taken += drain_opening(run->opening, run->now_ns);
     require(run->client || run->taken <= 3 * run->given);
 }
 

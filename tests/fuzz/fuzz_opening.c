@@ -5,13 +5,13 @@
  * operation, a size and as many bytes. Checked: memory, bounded sending, and that nobody finishes
  * without TLS. */
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/cursor.h"
 #include "base/units.h"
 #include "transport/handshake_packet.h"
-#include "transport/opening.h"
+
+#include "drain_opening.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,12 +30,6 @@ struct run {
     bool client, stream;
 };
 
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
 static void receive(struct run *run, const uint8_t *bytes, size_t size)
 {
     opening_receive(run->opening, &run->from, bytes, size, run->now_ns);
@@ -44,17 +38,7 @@ static void receive(struct run *run, const uint8_t *bytes, size_t size)
 
 static void drain(struct run *run)
 {
-    uint8_t bytes[STREAM_PACKET_MAX];
-    struct address to;
-    size_t size;
-    unsigned count = 0;
-
-    while ((size = opening_send(run->opening, &to, bytes, sizeof bytes, run->now_ns)) > 0) {
-        require(++count < 64);
-        run->taken += size;
-    }
-    require(opening_deadline(run->opening) > run->now_ns);
-    require(opening_state(run->opening) != OPENING_FINISHED);
+    run->taken += drain_opening(run->opening, run->now_ns);
     require(run->client || run->stream || run->taken <= 3 * run->given);
 }
 
