@@ -1,6 +1,7 @@
-"""Programs under test, one file each; README.md in this folder is the template for another.
+"""Programs under test, one file each; README.md in this folder is the template for another. iperf3
+with this or that TCP is one driver with several names (IPERF in _tcp.py).
 
-A driver is a module with
+A driver is a module (or an object) with
 
     TITLE      how tables call it
     KINDS      what it can do: "copy" a file, "stream" for a time, "beside" a TCP flow
@@ -28,13 +29,17 @@ and raises RuntimeError, with the program's own words, when it failed.
 import importlib
 import os
 
+from drivers import _tcp
+
 
 def names():
     here = os.path.dirname(os.path.abspath(__file__))
-    return sorted(name[:-3] for name in os.listdir(here)
-                  if name.endswith(".py") and not name.startswith("_"))
+    return sorted([name[:-3] for name in os.listdir(here)
+                   if name.endswith(".py") and not name.startswith("_")] + list(_tcp.IPERF))
 
 
 def find(name):
-    """The module of a program, or None."""
+    """The driver of a program, or None."""
+    if name in _tcp.IPERF:
+        return _tcp.IPERF[name]
     return importlib.import_module(f"drivers.{name}") if name in names() else None

@@ -70,3 +70,26 @@ def run_iperf(place, job, control, streams):
             "near": used.figures(), "far": {"cpu_s": far[0], "rss_mb": far[1]},
             "arrived_bytes": end["sum_received"]["bytes"],
             "detail": {"retransmits": end.get("sum_sent", {}).get("retransmits")}}
+
+
+class Iperf:
+    """A driver (see __init__.py): plain memory to memory, neither encrypted nor verified."""
+    KINDS = ("copy", "stream")
+    VARIANTS = ()
+    NEEDS = {"near": ["iperf3"], "far": ["iperf3"]}
+    PACKAGES = "iperf3"
+    PROCESSES = ("iperf3",)
+
+    def __init__(self, title, control, streams):
+        self.TITLE, self.control, self.streams = title, control, streams
+
+    def settings(self, place, _):
+        return tcp_settings(place)
+
+    def run(self, place, job):
+        return run_iperf(place, job, self.control, self.streams)
+
+
+IPERF = {"bbr": Iperf("TCP, BBR", "bbr", 1),
+         "bbr8": Iperf("8 x TCP, BBR", "bbr", 8),
+         "cubic": Iperf("TCP, CUBIC", "cubic", 1)}
