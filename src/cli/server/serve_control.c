@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/report/exit_code.h"
 #include "serve/control_socket.h"
 
 struct control_options {
@@ -80,35 +79,22 @@ static bool run(int argc, char **argv, const char **words, struct error *error)
            ask(options.control, &request, error);
 }
 
-static int control(int argc, char **argv)
-{
-    struct error error = {0};
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    bool good = words != NULL ? run(argc, argv, words, &error)
-                              : error_set(&error, ERROR_MEMORY, "no memory");
-    free(words);
-    if (good)
-        return EXIT_OK;
-    fprintf(stderr, "petrel: %s\n", error.text);
-    return exit_code_of(error.kind);
-}
-
 int command_status(int argc, char **argv)
 {
-    return control(argc, argv);
+    return command_run(argc, argv, run);
 }
 
 int command_limit(int argc, char **argv)
 {
-    return control(argc, argv);
+    return command_run(argc, argv, run);
 }
 
 int command_pause(int argc, char **argv)
 {
-    return control(argc, argv);
+    return command_run(argc, argv, run);
 }
 
 int command_resume(int argc, char **argv)
 {
-    return control(argc, argv);
+    return command_run(argc, argv, run);
 }
