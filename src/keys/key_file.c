@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "crypto/primitives.h"
 #include "keys/key_lines.h"
+#include "keys/small_file.h"
 
 char *key_file_default(const char *name, struct error *error)
 {
@@ -59,28 +59,6 @@ static bool check_file(int fd, const char *path, bool secret, size_t *size, stru
     return true;
 }
 
-static char *read_whole(int fd, const char *path, size_t *size, struct error *error)
-{
-    char *text = malloc(*size + 1);
-    if (text == NULL) {
-        error_set(error, ERROR_MEMORY, "no memory for %s", path);
-        return NULL;
-    }
-    size_t at = 0;
-    ssize_t got = 1;
-    while (at < *size && (got = read(fd, text + at, *size - at)) > 0)
-        at += (size_t)got;
-    if (got < 0) {
-        error_set_errno(error, errno, "%s cannot be read", path);
-        wipe(text, at);
-        free(text);
-        return NULL;
-    }
-    text[at] = '\0';
-    *size = at;
-    return text;
-}
-
 char *key_file_read(const char *path, bool secret, size_t *size, struct error *error)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -90,8 +68,8 @@ char *key_file_read(const char *path, bool secret, size_t *size, struct error *e
     }
     size_t found = 0;
     char *text = NULL;
-    if (check_file(fd, path, secret, &found, error))
-        text = read_whole(fd, path, &found, error);
+    if (check_file(fd, path, secret, &found, error) && (text = small_file_read(fd, &found)) == NULL)
+        error_set_errno(error, errno, "%s cannot be read", path);
     close(fd);
     if (text != NULL)
         *size = found;

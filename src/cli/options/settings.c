@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/options/config_text.h"
+#include "keys/small_file.h"
 
 #define SYSTEM_FILE "/etc/petrel/config"
 #define PREFIX "PETREL_"
@@ -195,26 +196,12 @@ static bool check_file(int fd, const char *path, size_t *size, struct error *err
     return true;
 }
 
-/* All of a file, with room for a NUL behind it. NULL and an error. */
+/* All of a file. NULL and an error. */
 static char *read_file(int fd, const char *path, size_t *size, struct error *error)
 {
-    if (!check_file(fd, path, size, error))
-        return NULL;
-    char *text = malloc(*size + 1);
-    if (text == NULL) {
-        error_set(error, ERROR_MEMORY, "no memory for the configuration %s", path);
-        return NULL;
-    }
-    size_t at = 0;
-    ssize_t got = 1;
-    while (at < *size && (got = read(fd, text + at, *size - at)) > 0)
-        at += (size_t)got;
-    if (got < 0) {
+    char *text = NULL;
+    if (check_file(fd, path, size, error) && (text = small_file_read(fd, size)) == NULL)
         error_set_errno(error, errno, "the configuration %s cannot be read", path);
-        free(text);
-        return NULL;
-    }
-    *size = at;
     return text;
 }
 
