@@ -205,9 +205,9 @@ class Blocked(Case):
         self.same_file("near/large", "far/large")
 
     def test_as_fast_as_scp(self):
-        """On a path so slow that it limits both; the shares are generous."""
-        source = self.write("near/large", 6 * MIB)
-        hosts.link("set", "--rate", "20Mbit")
+        """On a path that limits both; the shares are generous."""
+        source = self.write("near/large", 24 * MIB)
+        hosts.link("set", "--rate", "100Mbit")
         self.addCleanup(hosts.link, "set", "--rate", "none")
         began = time.monotonic()
         subprocess.run(["scp", "-q", "-F", CONFIG, source, self.remote("far/scp")], check=True)

@@ -151,7 +151,7 @@ class Case(unittest.TestCase):
         os.environ["XDG_STATE_HOME"] = os.path.join(self.folder, "state")
 
     def tearDown(self):
-        gone = wait_until(lambda: not own_processes(), 20)
+        gone = wait_until(lambda: not own_processes(), 5)
         left = [] if gone else [open(f"/proc/{p}/cmdline").read() for p in own_processes()]
         halves = [name for _, folders, files in os.walk(self.folder) for name in folders + files
                   if name.startswith(".petrel-")]

@@ -120,9 +120,8 @@ class Runs(Case):
             self.assertTrue(run["sha256_equal"])
             self.assertGreater(run["near"]["rss_mb"], 1)
             self.assertGreater(run["far"]["rss_mb"], 1)
-            # What the link lost is in its own account; a busy machine loses more elsewhere.
-            self.assertGreater(run["link_loss_percent"], 0)
-            self.assertGreater(run["loss_percent"], run["link_loss_percent"] - 1)
+            # Its own account of the loss is the link's.
+            self.assertLess(abs(run["loss_percent"] - run["link_loss_percent"]), 1)
         place = self.lines("place")[0]
         self.assertIn("--loss", place["link"])
         self.assertIn("trains", place["emulator_offload"])

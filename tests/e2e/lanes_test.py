@@ -18,10 +18,9 @@ class Lanes(hosts.Case):
         return rate, summary["lanes"]
 
     def check_grown(self, rate, lanes):
-        """More lanes come, and cost nothing; how much more they carry is what the simulator's
-        flow-policer scenarios hold, for it hangs on what else the machine does."""
+        """More lanes come, and carry more than one of them would."""
         self.assertGreaterEqual(lanes, 2)
-        self.assertGreater(rate, 0.5 * FLOW)
+        self.assertGreater(rate, 1.2 * FLOW)
 
     def test_one_lane_gets_what_a_flow_gets(self):
         rate, lanes = self.copied("--lanes", "1", self.write("near/file", 8 * MIB),

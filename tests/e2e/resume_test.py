@@ -255,10 +255,10 @@ class Killed(Case):
     def test_two_at_once_to_one_file(self):
         """The second asks the first to stop, and goes on from what it has written."""
         source = self.write("near/file", 60 * MIB, seed=1)
-        first = self.start("copy", "--limit", "30Mbit", source, self.remote("far"))
-        self.assertTrue(hosts.wait_until(lambda: self.journalled("far") >= 5, 30))
+        first = self.start("copy", "--limit", "80Mbit", source, self.remote("far"))
+        self.assertTrue(hosts.wait_until(lambda: self.journalled("far") >= 10, 30))
         summary = self.summary(source, self.remote("far"))
-        self.assertGreaterEqual(summary["kept_bytes"], 4 * MIB)
+        self.assertGreaterEqual(summary["kept_bytes"], 9 * MIB)
         self.same_file("near/file", "far/file")
         ended = self.finish(first)
         self.assertEqual(ended.code, 20, ended.stderr)
@@ -267,8 +267,8 @@ class Killed(Case):
 
     def test_two_pulls_at_once_to_one_file(self):
         self.write("far/file", 60 * MIB, seed=1)
-        first = self.start("copy", "--limit", "30Mbit", self.remote("far/file"), self.near)
-        self.assertTrue(hosts.wait_until(lambda: self.journalled("near") >= 5, 30))
+        first = self.start("copy", "--limit", "80Mbit", self.remote("far/file"), self.near)
+        self.assertTrue(hosts.wait_until(lambda: self.journalled("near") >= 10, 30))
         second = self.start("copy", self.remote("far/file"), self.near)
         ended = self.finish(first)
         self.assertEqual(self.finish(second).code, 0)

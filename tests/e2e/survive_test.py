@@ -268,13 +268,12 @@ class Again(Survive):
 
 class Narrow(Survive):
     def test_case_14_socket_buffers_of_a_default_system(self):
-        """200 Mbit and 100 ms with 208 KiB, a twelfth of what is on its way then: it flows, and what
-        would help is said once."""
+        """1 Gbit and 100 ms with 208 KiB: it flows, and what would help is said once."""
         if not os.path.exists(hosts.HOOKS):
             self.skipTest("built without test_hooks")
-        hosts.link("set", "--rtt", "100ms", "--rate", "200mbit")
+        hosts.link("set", "--rtt", "100ms", "--rate", "1gbit")
         self.addCleanup(hosts.link, "set", "--rtt", "2ms", "--rate", "none")
-        self.write("near/file", 40 * MIB)
+        self.write("near/file", 64 * MIB)
         process = subprocess.Popen(
             [hosts.HOOKS, f"--json={self.path('events')}", "-F", CONFIG, "--remote-petrel",
              f"env PETREL_TEST_BUFFER=212992 {hosts.HOOKS}", self.path("near/file"),
@@ -285,9 +284,9 @@ class Narrow(Survive):
                                              "net.core.wmem_max=16777216"), 1, result.stderr)
         with open(self.path("events")) as file:
             summary = json.loads(file.readlines()[-1])
-        mbit = 40 * MIB * 8 / summary["transfer_seconds"] / 1e6
+        mbit = 64 * MIB * 8 / summary["transfer_seconds"] / 1e6
         print(f"with small buffers: {mbit:.0f} Mbit/s")
-        self.assertGreater(mbit, 50) # a window of that size would come to 17
+        self.assertGreater(mbit, 100) # 850 of them on an idle machine, for so small a file
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ exec sleep 100
         self.assertTrue(terminal.read_until(lambda output: b"trying again" in output))
         hosts.link("set", "--loss", "100%", "--loss-back", "100%")
         self.assertTrue(terminal.read_until(
-            lambda output: re.search(rb"no answer for ([6-9]|1\d) s", output), 20), terminal.output[-300:])
+            lambda output: re.search(rb"no answer for [67]", output), 20), terminal.output[-300:])
         hosts.link("set", "--loss", "0%", "--loss-back", "0%")
         self.assertEqual(terminal.finish(), 0, terminal.output[-300:])
 
@@ -183,7 +183,7 @@ exec ssh "$@"
         self.assertTrue(terminal.read_until(lambda output: b"ETA" in output))
         hosts.link("set", *outage)
         try:
-            told = terminal.read_until(lambda output: re.search(rb"no answer for [3-9] s", output), 20)
+            told = terminal.read_until(lambda output: b"no answer for 3 s" in output, 20)
         finally:
             hosts.link("set", "--loss", "0%", "--loss-back", "0%")
         self.assertTrue(told, terminal.output)
@@ -198,7 +198,7 @@ exec ssh "$@"
         self.assertEqual(terminal.finish(), 20, terminal.output)
         self.assertLess(time.monotonic() - began, 3)
         self.assertIn(b"petrel: interrupted", terminal.output)
-        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 10))
+        self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 2))
         self.assertEqual(os.listdir(self.path("far")), [])
 
     def test_control_c_at_a_prompt(self):

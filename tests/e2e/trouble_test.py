@@ -349,13 +349,11 @@ sys.stdin.read()
             "udp dport 60777 drop\n}\n}\n"
         subprocess.run([*FAR_EXEC, "nft", "-f", "-"], input=rules, text=True, check=True)
         try:
-            started = self.path("started")
             result = self.fails(UNREACHABLE, ["60777", "--udp-ports", "within 10 s"],
                                 "--udp-ports", "60777", "--udp=only", self.source,
-                                self.remote("far"), far_petrel=f"touch {started}; {PETREL}")
+                                self.remote("far"))
             self.assertGreater(result.seconds, 9.9)
-            # As it says, from when the far end was there; and the time in which both end.
-            self.assertLess(time.time() - os.stat(started).st_mtime, 14)
+            self.assertLess(result.seconds, 12.5) # as it says, and ssh's own time
         finally:
             subprocess.run([*FAR_EXEC, "nft", "delete", "table", "inet", "t"], check=True)
 
@@ -455,7 +453,7 @@ class Ends(hosts.Case):
             process.send_signal(number)
             result = self.ends(process, INTERRUPTED, 3)
             self.assertIn("petrel: interrupted\n", result.stderr)
-            self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 10))
+            self.assertTrue(hosts.wait_until(lambda: not hosts.own_processes(), 2))
             self.assertFalse(os.path.exists(self.path("far/file")))
 
     def test_interrupt_a_pull(self):
@@ -624,7 +622,7 @@ class Attack(hosts.Case):
             sent, seen = (int(word) for word in attack.stdout.read().split() if word.isdigit())
         self.same_file("near/file", "far/file")
         self.assertTrue(result.events()[-1]["verified"])
-        self.assertGreater(seen, 256) # trains: as many as are remembered and spoiled
+        self.assertGreater(seen, 1000)
         self.assertGreater(sent, 10000)
         self.assertGreater(self.came() - before, sent // 2)
 
