@@ -2,7 +2,7 @@
 #ifndef PETREL_CLI_COMPLETE_PATHS_H
 #define PETREL_CLI_COMPLETE_PATHS_H
 
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 /* `name` is one component; a directory's ends in a slash. */
 typedef void (*complete_name)(void *context, const char *name);

@@ -3,7 +3,7 @@
 #define PETREL_CLI_COPY_LISTENING_H
 
 #include "cli/copy/run_transfer.h"
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 /* transfer_run, once our key and the server's are settled and its addresses known, which are filled
  * into run->driver with all that belongs to them; the rest is the caller's. `alone`: there is no

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cli/copy/copy_internal.h"
-#include "cli/start/squeezed_storage.h"
+#include "cli/copy/squeezed_storage.h"
 #include "cli/test_hook.h"
 #include "tree/pipe_sink.h"
 #include "tree/pipe_source.h"

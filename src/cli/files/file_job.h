@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 enum file_job_kind {
     FILE_JOB_CLEAN,

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/report/exit_code.h"
 #include "cli/report/write_all.h"
+#include "cli/start/ssh_start.h"
 #include "transport/limits.h"
 #include "tree/display.h"
 

@@ -8,7 +8,6 @@
 #include "base/units.h"
 #include "cli/options/habit_rows.h"
 #include "cli/options/port_range.h"
-#include "cli/options/retry.h"
 #include "cli/options/ssh_option_rows.h"
 #include "tree/squeeze.h"
 

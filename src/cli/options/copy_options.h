@@ -8,7 +8,7 @@
 #include "cli/options/operand.h"
 #include "cli/options/send_policy.h"
 #include "cli/options/settings.h"
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 enum udp_use {
     UDP_AUTO,  /* with the way through ssh beside it */

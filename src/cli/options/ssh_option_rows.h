@@ -4,8 +4,7 @@
 #ifndef PETREL_CLI_SSH_OPTION_ROWS_H
 #define PETREL_CLI_SSH_OPTION_ROWS_H
 
-#include "cli/options/options.h"
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 #define SSH_FIELD(name) offsetof(struct ssh_options, name)
 

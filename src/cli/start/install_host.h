@@ -7,8 +7,8 @@
 #ifndef PETREL_CLI_INSTALL_HOST_H
 #define PETREL_CLI_INSTALL_HOST_H
 
+#include "cli/options/ssh_options.h"
 #include "cli/start/install_program.h"
-#include "cli/start/ssh_start.h"
 
 struct install_result {
     bool changed;   /* false: it was there already, or there was none to remove */

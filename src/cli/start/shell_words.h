@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "cli/start/ssh_start.h"
+#include "cli/options/ssh_options.h"
 
 struct shell_words {
     char *text; /* capacity bytes, always ended; what does not fit is cut */

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/units.h"
 #include "cli/options/copy_options.h"
 #include "cli/options/port_range.h"
-#include "cli/options/retry.h"
 
 static char home[] = "/tmp/petrel-settings-XXXXXX";
 static char user_path[96];
@@ -109,7 +109,7 @@ static void test_defaults(void **state)
     struct copy_options options = taken("", "a host:");
     assert_int_equal(options.first_port, PORTS_FIRST);
     assert_int_equal(options.last_port, PORTS_LAST);
-    assert_int_equal(options.retry_for_ns, RETRY_FOR_DEFAULT_NS);
+    assert_int_equal(options.retry_for_ns, 600 * NS_PER_S);
     assert_int_equal(options.uses.count, 0);
     assert_true(options.max_delete == UINT64_MAX && options.json == NULL && options.verbose == 0);
     copy_options_release(&options);

@@ -9,8 +9,6 @@
 
 #include "transfer/transfer.h"
 
-#define RETRY_FOR_DEFAULT_NS UINT64_C(600000000000)
-
 struct retry {
     uint64_t limit_ns;  /* --retry-for; 0: never */
     uint64_t heard_ns;  /* when the other end was last heard; 0: never yet */

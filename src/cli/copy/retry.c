@@ -1,4 +1,4 @@
-#include "cli/options/retry.h"
+#include "cli/copy/retry.h"
 
 #include <string.h>
 

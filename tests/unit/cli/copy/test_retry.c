@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/units.h"
-#include "cli/options/retry.h"
+#include "cli/copy/retry.h"
 
 #define S NS_PER_S
 

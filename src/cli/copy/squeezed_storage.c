@@ -1,4 +1,4 @@
-#include "cli/start/squeezed_storage.h"
+#include "cli/copy/squeezed_storage.h"
 
 #include "tree/squeeze.h"
 #include "tree/squeezed_source.h"
