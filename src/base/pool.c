@@ -16,7 +16,6 @@ struct pool {
     size_t buffer_size;
     size_t limit;
     size_t taken;
-    size_t resting_count;
     struct resting *resting;
 };
 
@@ -31,24 +30,15 @@ struct pool *pool_new(size_t buffer_size, size_t limit_count)
     return pool;
 }
 
-/* Frees buffers at rest until the pool, with what is out, holds no more than its limit. */
-static void shrink(struct pool *pool)
-{
-    while (pool->resting != NULL && pool->taken + pool->resting_count > pool->limit) {
-        struct resting *buffer = pool->resting;
-        pool->resting = buffer->next;
-        pool->resting_count--;
-        aligned_free(buffer);
-    }
-}
-
 void pool_free(struct pool *pool)
 {
     if (pool == NULL)
         return;
     assert(pool->taken == 0);
-    pool->limit = 0;
-    shrink(pool);
+    for (struct resting *buffer = pool->resting, *next; buffer != NULL; buffer = next) {
+        next = buffer->next;
+        aligned_free(buffer);
+    }
     free(pool);
 }
 
@@ -59,7 +49,6 @@ uint8_t *pool_take(struct pool *pool)
     struct resting *buffer = pool->resting;
     if (buffer != NULL) {
         pool->resting = buffer->next;
-        pool->resting_count--;
     } else {
         buffer = aligned_new(pool->buffer_size, PAGE_SIZE_BYTES);
         if (buffer == NULL)
@@ -77,23 +66,10 @@ void pool_give(struct pool *pool, uint8_t *buffer)
     struct resting *rest = (struct resting *)(void *)buffer;
     rest->next = pool->resting;
     pool->resting = rest;
-    pool->resting_count++;
     pool->taken--;
-    shrink(pool);
-}
-
-void pool_set_limit(struct pool *pool, size_t limit_count)
-{
-    pool->limit = limit_count;
-    shrink(pool);
 }
 
 size_t pool_taken(const struct pool *pool)
 {
     return pool->taken;
-}
-
-size_t pool_limit(const struct pool *pool)
-{
-    return pool->limit;
 }

@@ -15,8 +15,6 @@ struct pool *pool_new(size_t buffer_size, size_t limit_count);
 void pool_free(struct pool *pool);     /* every buffer must be back */
 uint8_t *pool_take(struct pool *pool); /* NULL at the limit or without memory */
 void pool_give(struct pool *pool, uint8_t *buffer);
-void pool_set_limit(struct pool *pool, size_t limit_count); /* never frees what is out */
 size_t pool_taken(const struct pool *pool);
-size_t pool_limit(const struct pool *pool);
 
 #endif

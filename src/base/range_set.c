@@ -8,11 +8,6 @@ void range_set_init(struct range_set *set)
     *set = (struct range_set){.ranges = NULL};
 }
 
-void range_set_clear(struct range_set *set)
-{
-    set->count = 0;
-}
-
 void range_set_release(struct range_set *set)
 {
     free(set->ranges);

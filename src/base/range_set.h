@@ -19,8 +19,7 @@ struct range_set {
     size_t count, capacity;
 };
 
-void range_set_init(struct range_set *set);  /* zeroed memory is also a valid empty set */
-void range_set_clear(struct range_set *set); /* empties, keeps the memory */
+void range_set_init(struct range_set *set); /* zeroed memory is also a valid empty set */
 void range_set_release(struct range_set *set);
 
 /* Adds [start, end) and says how many numbers were new, where `added`

@@ -120,8 +120,3 @@ struct sim_event *sim_queue_pop(struct sim_queue *queue)
     }
     return event;
 }
-
-size_t sim_queue_count(const struct sim_queue *queue)
-{
-    return queue->count;
-}

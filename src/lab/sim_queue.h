@@ -45,6 +45,5 @@ uint64_t sim_queue_next_ns(const struct sim_queue *queue);
 /* The earliest event, owned by the caller until sim_queue_give; NULL when empty. */
 struct sim_event *sim_queue_pop(struct sim_queue *queue);
 void sim_queue_give(struct sim_queue *queue, struct sim_event *event);
-size_t sim_queue_count(const struct sim_queue *queue);
 
 #endif

@@ -469,11 +469,6 @@ bool transfer_is_ended(const struct transfer *transfer)
     return transfer->work_closed && (transfer->session == NULL || transfer->session_closed);
 }
 
-bool transfer_error_is_peers(const struct transfer *transfer)
-{
-    return transfer->error_is_peers;
-}
-
 const struct error *transfer_error(const struct transfer *transfer)
 {
     return &transfer->error;

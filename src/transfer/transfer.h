@@ -110,7 +110,5 @@ bool transfer_is_ended(const struct transfer *transfer);
 /* Once ended: kind NONE and files_failed 0: everything arrived and was verified, said by the
  * receiver. */
 const struct error *transfer_error(const struct transfer *transfer);
-/* Whether the error is the peer's own sentence, which a client prints as the host's. */
-bool transfer_error_is_peers(const struct transfer *transfer);
 
 #endif

@@ -100,11 +100,6 @@ enum lane_kind lane_kind(const struct lane *lane)
     return lane->kind;
 }
 
-uint32_t lane_connection_id(const struct lane *lane)
-{
-    return lane->own_id;
-}
-
 const struct lane_delivery *lane_delivery(const struct lane *lane)
 {
     return &lane->delivery;

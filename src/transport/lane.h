@@ -76,8 +76,6 @@ void lane_flight(const struct lane *lane, uint64_t *bytes, uint64_t *cap_bytes);
 /* The rings to and from the session, for waking whoever waits at the other end. */
 bool lane_has_commands(const struct lane *lane);
 bool lane_has_events(const struct lane *lane);
-/* The id that the peer writes on packets for this lane. */
-uint32_t lane_connection_id(const struct lane *lane);
 /* Reads the connection id of a datagram without touching the rest: finds the lane. False when it
  * is no sealed packet. */
 bool lane_peek_connection_id(const uint8_t *bytes, size_t size, uint32_t *id);

@@ -48,13 +48,6 @@ bool sink_fail_memory(struct file_sink *sink)
     return sink_fail(sink, &error);
 }
 
-void sink_note(struct file_sink *sink, enum error_kind kind, const char *text)
-{
-    struct sink_report report = {.kind = SINK_NOTE};
-    error_set(&report.error, kind, "%s", text);
-    sink->emit(sink->context, &report);
-}
-
 void sink_file_skipped(struct file_sink *sink, const char *path, uint64_t size, const uint8_t *hash)
 {
     sink->files_skipped++;

@@ -315,7 +315,6 @@ void sink_lost(struct file_sink *sink, enum loss loss);
 bool sink_cannot_hold(int os_errno);
 void sink_verified(struct file_sink *sink, uint64_t size);
 void sink_kept(struct file_sink *sink, uint64_t size);
-void sink_note(struct file_sink *sink, enum error_kind kind, const char *text);
 void sink_file_skipped(struct file_sink *sink, const char *path, uint64_t size,
                        const uint8_t *hash);
 void sink_give_back(struct file_sink *sink, uint8_t *bytes);

@@ -317,8 +317,8 @@ static void expect_end(struct bench *bench, enum error_kind kind, const char *te
         assert_non_null(strstr(bench_error(bench, end)->text, text));
     }
     /* One end's own sentence, told to the other as such. */
-    assert_int_not_equal(transfer_error_is_peers(bench->ends[SENDER]),
-                         transfer_error_is_peers(bench->ends[RECEIVER]));
+    assert_int_not_equal(bench_progress(bench, SENDER).error_is_peers,
+                         bench_progress(bench, RECEIVER).error_is_peers);
     bench_stop(bench);
 }
 
