@@ -75,7 +75,7 @@ void lane_free(struct lane *lane)
     sent_log_release(&lane->log);
     receive_window_release(&lane->window);
     block_map_release(&lane->open);
-    free(lane->missing);
+    missing_list_release(&lane->missing);
     free(lane);
 }
 

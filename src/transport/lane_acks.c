@@ -4,13 +4,11 @@
  * A number is lost when an ack covered it, later ones arrived, and a reordering time has passed
  * since it was found missing. A number that no ack covered is unknown and left to a longer timer.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "transport/lane_internal.h"
 
 #define REORDER_PACKETS 3u
-#define MISSING_MAX 262144u
 #define PROBE_BACKOFF_MAX 6u
 #define PROBE_PERIOD_MAX NS_PER_S
 #define KEEPALIVE_NS (10 * NS_PER_S)
@@ -223,23 +221,6 @@ static bool has_room(const struct lane *lane)
     return ring_has_room(lane->up, 8 * sizeof(struct event_piece));
 }
 
-static bool add_missing(struct lane *lane, uint64_t number, bool unknown)
-{
-    if (lane->missing_count == lane->missing_capacity) {
-        size_t capacity = lane->missing_capacity == 0 ? 256 : lane->missing_capacity * 2;
-        if (capacity > MISSING_MAX)
-            return false;
-        struct missing_packet *missing = realloc(lane->missing, capacity * sizeof(*lane->missing));
-        if (missing == NULL)
-            return false;
-        lane->missing = missing;
-        lane->missing_capacity = capacity;
-    }
-    lane->missing[lane->missing_count++] =
-        (struct missing_packet){.number = number, .since_ns = lane->now_ns, .unknown = unknown};
-    return true;
-}
-
 /* A packet came that others had overtaken: by how much the path mixes them up is seen from those
  * that still come in time, before one is taken for lost. */
 static void note_late(struct lane *lane, uint64_t late_ns)
@@ -267,45 +248,41 @@ uint64_t lane_reorder_ns(const struct lane *lane)
     return wait > base ? wait : base;
 }
 
-static uint64_t loss_due(const struct lane *lane, const struct missing_packet *missing)
+static struct missing_waits waits_of(const struct lane *lane)
 {
-    uint64_t wait = lane_reorder_ns(lane);
-    if (missing->unknown || !missing->confirmed) { /* the ack that follows may have it already */
-        uint64_t timeout = rtt_probe_timeout(&lane->rtt);
-        return missing->since_ns + (wait > timeout ? wait : timeout);
-    }
-    if (lane->largest_acked - missing->number < REORDER_PACKETS) {
-        uint64_t longer = lane->rtt.smoothed_ns / 4;
-        wait = 2 * wait > longer ? 2 * wait : longer;
-    }
-    return missing->since_ns + wait;
+    uint64_t wait = lane_reorder_ns(lane), timeout = rtt_probe_timeout(&lane->rtt);
+    uint64_t longer = lane->rtt.smoothed_ns / 4;
+    struct missing_waits waits = {.usual_ns = wait,
+                                  .near_ns = 2 * wait > longer ? 2 * wait : longer,
+                                  .unsure_ns = wait > timeout ? wait : timeout};
+    if (lane->largest_acked >= REORDER_PACKETS)
+        waits.far_below = lane->largest_acked - REORDER_PACKETS + 1;
+    return waits;
 }
 
 void lane_detect_losses(struct lane *lane)
 {
+    struct missing_waits waits = waits_of(lane);
+    struct missing_packet *missing;
+    size_t at = 0;
     lane->loss_deadline_ns = TIME_NEVER;
-    size_t kept = 0;
-    for (size_t i = 0; i < lane->missing_count; i++) {
-        struct missing_packet missing = lane->missing[i];
-        struct sent_packet *packet = sent_log_find(&lane->log, missing.number);
-        if (packet == NULL || packet->state == SENT_ACKED)
+    while ((missing = missing_list_due(&lane->missing, &at, &waits, lane->now_ns,
+                                       &lane->loss_deadline_ns)) != NULL) {
+        struct sent_packet *packet = sent_log_find(&lane->log, missing->number);
+        if (packet == NULL || packet->state != SENT_IN_FLIGHT) {
+            missing->state = MISSING_OVER;
             continue;
-        if (missing.lost) {
-            uint64_t kept_ns = 2 * (lane->rtt.smoothed_ns + lane_reorder_ns(lane)) + 20 * NS_PER_MS;
-            if (lane->now_ns - missing.since_ns > kept_ns)
-                continue;
-        } else {
-            uint64_t due = loss_due(lane, &missing);
-            if (due <= lane->now_ns && has_room(lane)) {
-                settle_lost(lane, packet, missing.number);
-                missing.lost = true;
-            } else if (due < lane->loss_deadline_ns) {
-                lane->loss_deadline_ns = due;
-            }
         }
-        lane->missing[kept++] = missing;
+        if (!has_room(lane)) {
+            lane->loss_deadline_ns = lane->now_ns;
+            break;
+        }
+        settle_lost(lane, packet, missing->number);
+        missing->state = MISSING_LOST;
     }
-    lane->missing_count = kept;
+    uint64_t kept_ns = 2 * (lane->rtt.smoothed_ns + waits.usual_ns) + 20 * NS_PER_MS;
+    if (lane->now_ns > kept_ns)
+        missing_list_forget(&lane->missing, lane->now_ns - kept_ns);
     lane_flush_pieces(lane);
 }
 
@@ -337,7 +314,7 @@ static void settle_new_range(struct lane *lane, const struct ack_frame *ack)
         bool arrived = number >= floor && bit_of(ack, number);
         if (arrived)
             settle_acked(lane, packet, number);
-        else if (!add_missing(lane, number, number < floor))
+        else if (!missing_list_add(&lane->missing, number, number < floor, lane->now_ns))
             break;
     }
     lane->covered_next = number;
@@ -347,14 +324,19 @@ static void settle_missing(struct lane *lane, const struct ack_frame *ack)
 {
     uint64_t floor = bitmap_floor(ack);
     bool later = ack->receive_time_us >= lane->ack_point.clock_us; /* acks may come mixed up, too */
-    for (size_t i = 0; i < lane->missing_count && has_room(lane); i++) {
-        struct missing_packet *missing = &lane->missing[i];
-        if (missing->number < floor || missing->number > ack->largest)
-            continue;
+    struct missing_list *list = &lane->missing;
+    for (size_t i = missing_list_find(list, floor); i < list->end && has_room(lane); i++) {
+        struct missing_packet *missing = &list->packets[i];
+        list->looked++;
+        if (missing->number > ack->largest)
+            break;
         if (!bit_of(ack, missing->number)) {
             missing->confirmed = missing->confirmed || later;
             continue;
         }
+        if (missing->state == MISSING_OVER)
+            continue;
+        missing->state = MISSING_OVER;
         struct sent_packet *packet = sent_log_find(&lane->log, missing->number);
         if (packet == NULL || packet->state == SENT_ACKED)
             continue;

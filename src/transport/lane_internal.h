@@ -9,6 +9,7 @@
 #include "transport/frame.h"
 #include "transport/lane.h"
 #include "transport/lane_messages.h"
+#include "transport/missing_list.h"
 #include "transport/mtu.h"
 #include "transport/pacer.h"
 #include "transport/packet.h"
@@ -45,14 +46,6 @@ struct lane_interval {
 /* A packet whose arrival is known by the receiver's clock. */
 struct ack_point {
     uint64_t number, clock_us, sent_ns;
-};
-
-struct missing_packet {
-    uint64_t number;
-    uint64_t since_ns;
-    bool unknown;   /* no ack covered it */
-    bool confirmed; /* a later ack than the first still did not have it */
-    bool lost;      /* given up; kept for a while to notice that it came after all */
 };
 
 #define TRIAL_PACKETS 3u
@@ -113,8 +106,7 @@ struct lane {
 
     /* What became of it. */
     uint64_t covered_next, largest_acked;
-    struct missing_packet *missing;
-    size_t missing_count, missing_capacity;
+    struct missing_list missing;
     uint64_t loss_deadline_ns, last_lost_number;
     struct lane_delivery delivery;
     uint64_t late_ns, late_before_ns; /* the latest arrivals behind others, of late and before */
