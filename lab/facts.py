@@ -2,6 +2,9 @@
 import os
 import platform
 import subprocess
+import time
+
+import counters
 
 VERSIONS = {"iperf3": ["iperf3", "--version"], "curl": ["curl", "--version"], "nginx": ["nginx", "-v"],
             "ssh": ["ssh", "-V"], "rsync": ["rsync", "--version"], "openssl": ["openssl", "version"],
@@ -53,6 +56,15 @@ def offloads():
     return found
 
 
+def busy_share(seconds=1.0):
+    """Of all processors, what other work has of them now. A load average would still count our own last run."""
+    before = counters.processors(read("/proc/stat"))
+    time.sleep(seconds)
+    after = counters.processors(read("/proc/stat"))
+    hundredths = sum(after.values()) - sum(before.values())
+    return round(min(1.0, hundredths / 100 / seconds / (os.cpu_count() or 1)), 3)
+
+
 def machine(petrel):
     """Of the machine on which this runs."""
     memory = value_of(read("/proc/meminfo"), "MemTotal", ":")
@@ -66,7 +78,7 @@ def machine(petrel):
         "kernel": platform.release(), "architecture": platform.machine(),
         "system": value_of(read("/etc/os-release"), "PRETTY_NAME", "="),
         "processor": value_of(read("/proc/cpuinfo"), "model name", ":"),
-        "processors": os.cpu_count(), "memory": memory, "load": read("/proc/loadavg"),
+        "processors": os.cpu_count(), "memory": memory, "load": read("/proc/loadavg"), "busy_share": busy_share(),
         "sysctls": {name.replace("/", "."): " ".join(value.split()) for name in SYSCTLS
                     if (value := read(f"/proc/sys/{name}"))},
         "offloads": offloads(),

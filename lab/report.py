@@ -15,6 +15,7 @@ from quantities import show_rate, show_size
 from results import number, rate_words
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+BUSY_MOST = 0.1
 RAW_LEFT_OUT = ("file", "line", "raw", "id")
 
 
@@ -129,10 +130,9 @@ class Report:
         for begin in self.begins:
             if hashlib.sha256(begin["matrix_text"].encode()).hexdigest() != begin["matrix_sha256"]:
                 found.append(f"The matrix {escape(begin['matrix'])} is not the one that was hashed.")
-            load = float(begin["load"].split()[0]) if begin.get("load") else 0
-            if load > 0.5 * (begin.get("processors") or 1):
-                found.append(f"The machine had a load of {load:g} when {to_line(begin, begin['matrix'])} "
-                             "began: something else ran on it.")
+            if begin.get("busy_share", 0) > BUSY_MOST:
+                found.append(f"Other work had {begin['busy_share'] * 100:.0f} % of the machine when "
+                             f"{to_line(begin, escape(begin['matrix']))} began.")
             if begin["absent"]:
                 found.append(f"Not installed, so left out of {to_line(begin, escape(begin['matrix']))}: "
                              f"{escape(', '.join(begin['absent']))}.")

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "lab"))
 
 import cell_run  # noqa: E402
 import counters  # noqa: E402
+import facts  # noqa: E402
 import guess  # noqa: E402
 import matrix_file  # noqa: E402
 import model  # noqa: E402
@@ -279,6 +280,14 @@ class Files(unittest.TestCase):
         self.assertEqual(self.lab("report", "--markdown", "results"), self.lab("report", "--markdown", path))
         self.assertIn("no runs in it", self.lab("pack", self.write("none.jsonl", lines[:1]), code=2))
 
+    def test_other_work_on_the_machine_is_told(self):
+        lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
+        for share, told in ((0.02, False), (0.4, True)):
+            lines[0].update(busy_share=share, load="17.0 9.0 3.0 1/100 4711")
+            self.lab("report", self.write("m.jsonl", lines), "--out", "page.html")
+            with open(os.path.join(self.folder, "page.html"), encoding="utf-8") as page:
+                self.assertEqual("Other work had 40 % of the machine when" in page.read(), told)
+
     def test_a_cap_of_the_size_is_told(self):
         lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
         lines[0]["size_cap"] = 1 << 20
@@ -300,6 +309,14 @@ class Files(unittest.TestCase):
                 text = page.read()
             self.assertIn(f"<p>{words} of each program in each cell", text)
             self.assertEqual("spread is not known" in text, not words.startswith("3"))
+
+
+class Facts(unittest.TestCase):
+    def test_what_is_busy(self):
+        with mock.patch.object(facts, "read", mock.Mock(side_effect=["cpu  100 0 100 50 7 0 0 0 0 0\n",
+                                                                    "cpu  110 0 110 99 9 0 0 0 0 0\n"])), \
+                mock.patch.object(facts.os, "cpu_count", lambda: 2):
+            self.assertEqual(facts.busy_share(0.5), 0.2) # 20 of 100 hundredths
 
 
 class Counters(unittest.TestCase):
