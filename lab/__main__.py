@@ -2,6 +2,7 @@
 PETREL_LAB. See petrel-lab(1)."""
 import argparse
 import datetime
+import fnmatch
 import glob
 import json
 import os
@@ -42,17 +43,21 @@ def petrel_program(named):
     return found
 
 
+def named(cell, patterns):
+    return any(fnmatch.fnmatchcase(cell.name, pattern) for pattern in patterns)
+
+
 def narrow(matrix, options):
     """Leaves in the matrix what the command line asks for."""
     only, groups = set(filter(None, options.only)), set(filter(None, options.group))
-    unknown = only - {cell.name for cell in matrix.cells}
+    unknown = {one for one in only if not any(named(cell, [one]) for cell in matrix.cells)}
     unknown |= groups - {group for cell in matrix.cells for group in cell.groups}
     if unknown:
         raise MatrixError(f"{matrix.path}: no such cell or group: {', '.join(sorted(unknown))} "
                           "(--list shows them)")
     if only or groups:
         matrix.cells = [cell for cell in matrix.cells
-                        if cell.name in only or groups & set(cell.groups)]
+                        if named(cell, only) or groups & set(cell.groups)]
     wanted = options.programs.split(",") if options.programs else None
     for cell in matrix.cells:
         cell.place = options.place
@@ -98,7 +103,8 @@ def add_matrix_options(parser):
     parser.add_argument("matrix", metavar="MATRIX", help="a file, or the name of a ready matrix")
     parser.add_argument("--out", default="", help="results/NAME-DATE.jsonl unless given")
     parser.add_argument("--resume", action="store_true", help="what the results hold is not run again")
-    parser.add_argument("--only", nargs="+", default=[], metavar="CELL")
+    parser.add_argument("--only", nargs="+", default=[], metavar="CELL",
+                        help="names or patterns such as '1gbit-*'")
     parser.add_argument("--group", nargs="+", default=[])
     parser.add_argument("--programs", default="", metavar="NAME[,NAME]", help="only these")
     parser.add_argument("--repetitions", "--runs", type=int, default=0, metavar="N")

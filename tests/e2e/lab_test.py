@@ -95,6 +95,9 @@ class Faults(Case):
         self.assertIn("ready are: ", self.lab("matrix", "nosuch", code=2).stderr)
         done = self.lab("matrix", self.write(SMALL), "--only", "two", code=2)
         self.assertIn("no such cell or group: two", done.stderr)
+        path = self.write("programs: petrel\ncell: {loss} {rtt}\n  loss: 0% | 1%\n  rtt: 5ms | 9ms\n")
+        self.assertIn("\n2 cells, about ", self.lab("matrix", path, "--only", "1%-*", "--list").stdout)
+        self.assertIn("\n3 cells, about ", self.lab("matrix", path, "--only", "1%-*", "0%-5ms", "--list").stdout)
 
 
 class Runs(Case):
@@ -132,6 +135,10 @@ class Runs(Case):
         # All is there: nothing runs again, and the verdict is the same.
         self.lab("matrix", path, "--out", self.out, "--resume", code=1)
         self.assertEqual(len(self.lines("run")), 4)
+        # More repetitions add to those that there are.
+        self.lab("matrix", path, "--out", self.out, "--resume", "--runs", "3", "--no-calibration", code=1)
+        self.assertEqual([(run["program"], run["repetition"]) for run in self.lines("run")[4:]],
+                         [("petrel", 3), ("bbr", 3)])
         # A file of results is never written over.
         self.assertIn("exists", self.lab("matrix", path, "--out", self.out, code=2).stderr)
 
