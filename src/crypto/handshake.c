@@ -189,6 +189,13 @@ static bool advance(struct handshake *handshake, struct error *error)
             ERR_clear_error();
             return error_set(error, handshake->judged.kind, "%s", handshake->judged.text);
         }
+        if (!handshake->client &&
+            ERR_GET_REASON(ERR_peek_error()) == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE) {
+            ERR_clear_error();
+            return error_set(error, ERROR_CRYPTO,
+                             "the client does not take this server's key, or asks "
+                             "its user first");
+        }
         return library_error(error, "the peer was refused by TLS");
     }
     if ((SSL_session_reused(handshake->ssl) == 1) == handshake->with_keys) {

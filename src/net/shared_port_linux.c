@@ -211,6 +211,7 @@ static void widen(struct shared_port *shared, struct udp_socket *socket)
 {
     drain(shared, socket);
     udp_set_buffers(socket, UDP_BUFFER_WANTED);
+    udp_forget_drops(socket);
 }
 
 static void shrink(struct shared_port *shared, struct udp_socket *socket)

@@ -46,6 +46,9 @@ bool udp_reopen(struct udp_socket *socket, struct error *error);
 /* Asks the system for buffers of about so many bytes, each way, instead of UDP_BUFFER_WANTED. */
 void udp_set_buffers(struct udp_socket *socket, unsigned bytes);
 
+/* What was dropped until now is not this socket's user's: a socket that is used again. */
+void udp_forget_drops(struct udp_socket *socket);
+
 int udp_descriptor(const struct udp_socket *socket);
 uint8_t udp_family(const struct udp_socket *socket);
 uint16_t udp_local_port(const struct udp_socket *socket);

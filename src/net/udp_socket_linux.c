@@ -1,6 +1,8 @@
 /* Opening and configuring UDP sockets on Linux. */
 #include "net/udp_linux.h"
 
+#include <linux/sock_diag.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/udp.h>
@@ -207,6 +209,16 @@ void udp_set_buffers(struct udp_socket *socket, unsigned bytes)
     struct udp_statistics *statistics = &socket->statistics;
     statistics->send_buffer = set_buffer(socket->descriptor, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
     statistics->receive_buffer = set_buffer(socket->descriptor, SO_RCVBUFFORCE, SO_RCVBUF, bytes);
+}
+
+void udp_forget_drops(struct udp_socket *socket)
+{
+    uint32_t info[SK_MEMINFO_VARS];
+    socklen_t size = sizeof(info);
+    if (getsockopt(socket->descriptor, SOL_SOCKET, SO_MEMINFO, info, &size) == 0 &&
+        size > SK_MEMINFO_DROPS * sizeof(info[0]))
+        socket->system_drops = info[SK_MEMINFO_DROPS];
+    socket->statistics.drops = 0;
 }
 
 int udp_descriptor(const struct udp_socket *socket)

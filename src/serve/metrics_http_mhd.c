@@ -1,6 +1,7 @@
 #include "serve/metrics_http.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -141,8 +142,13 @@ struct metrics_http *metrics_http_open(const char *where, metrics_give give, voi
     }
     http->give = give;
     http->context = context;
+    errno = 0;
     if (!start(http, &address)) {
-        error_set(error, ERROR_IO, "metrics cannot be served at %s: is the port taken?", where);
+        int cause = errno;
+        if (cause != 0)
+            error_set_errno(error, cause, "metrics cannot be served at %s", where);
+        else
+            error_set(error, ERROR_IO, "metrics cannot be served at %s", where);
         metrics_http_free(http);
         return NULL;
     }

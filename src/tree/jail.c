@@ -16,6 +16,7 @@
 static const struct jail_root *jail_roots;
 static size_t jail_root_count;
 static bool entered;
+static volatile bool led_out;
 
 void jail_enter(const struct jail_root *roots, size_t count)
 {
@@ -27,6 +28,15 @@ void jail_enter(const struct jail_root *roots, size_t count)
 bool jail_is_entered(void)
 {
     return entered;
+}
+
+void jail_explain(struct error *error)
+{
+    struct error cause = *error;
+    if (!entered || !led_out || cause.kind != ERROR_PERMISSION)
+        return;
+    error_clear(error);
+    error_set(error, cause.kind, "%.400s (a link on the way leads out of the root)", cause.text);
 }
 
 /* The root that the path names, and what follows; -1 with ENOENT. */
@@ -98,10 +108,12 @@ static int open_beneath(int root, const char *path, int flags)
     int fd, races = 0;
     if (!beneath_has_openat2())
         return open_without_links(root, path, flags);
+    led_out = false;
     do
         fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
     while (fd < 0 && errno == EAGAIN && ++races < RACES_MAX);
-    if (fd < 0 && errno == EXDEV)
+    led_out = fd < 0 && errno == EXDEV;
+    if (led_out)
         errno = EACCES;
     return fd;
 }

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "base/error.h"
+
 struct jail_root {
     const char *name; /* one path component */
     int directory;    /* an open descriptor of it */
@@ -23,6 +25,9 @@ struct jail_root {
 /* From now on; `roots` is borrowed for the process's life. Before other threads begin. */
 void jail_enter(const struct jail_root *roots, size_t count);
 bool jail_is_entered(void);
+/* Where the last path that was looked up led out by a link, an error that says no more than that
+ * something is not permitted says that, too. */
+void jail_explain(struct error *error);
 
 /* As the system's calls, for a path relative to AT_FDCWD; relative to another directory they are
  * the same. -1 and errno: ENOENT where there is no such root, EACCES for a way out. */

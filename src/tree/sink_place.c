@@ -172,9 +172,11 @@ static bool find_root(struct place *place, const struct transfer_request *reques
                            any_directory(request);
     struct stat status;
     bool exists = jail_fstatat(AT_FDCWD, path, &status, 0) == 0;
-    if (!exists && errno != ENOENT)
-        return error_set_errno(error, errno, "cannot reach %s",
-                               display_name(shown, sizeof shown, path));
+    if (!exists && errno != ENOENT) {
+        error_set_errno(error, errno, "cannot reach %s", display_name(shown, sizeof shown, path));
+        jail_explain(error);
+        return false;
+    }
     if (exists && S_ISDIR(status.st_mode) && (request->flags & TRANSFER_STREAM) != 0)
         return error_set(error, ERROR_EXISTS,
                          "%s is a directory; name the file that standard input becomes",

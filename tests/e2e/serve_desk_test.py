@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -79,6 +80,27 @@ class Desk(Case):
         self.ask("resume")
         self.assertEqual(self.finish(process).code, 0)
 
+    def test_a_copy_that_stands_still_has_no_rate(self):
+        self.meet()
+        self.write("far/big", 20 * MIB)
+        process = self.start("copy", "--limit", "20Mbit", self.url("data/big"), self.near)
+        self.assertTrue(wait_until(lambda: any(c["rate_bps"] > 0 for c in self.clients()), 20))
+        self.ask("pause")
+        self.assertTrue(wait_until(lambda: self.clients()[0]["rate_bps"] < 1000, 30),
+                        self.clients())
+        self.ask("resume")
+        self.assertEqual(self.finish(process).code, 0)
+
+    def test_whose_limit_it_was(self):
+        self.meet()
+        self.write("far/big", 6 * MIB)
+        self.ask("limit", "16Mbit")
+        theirs = self.copy(self.url("data/big"), self.path("near/a"))
+        self.assertIn("limited by the other end's limit", theirs.stderr)
+        self.ask("limit", "none")
+        ours = self.copy("--limit", "16Mbit", self.url("data/big"), self.path("near/b"))
+        self.assertIn("limited by --limit", ours.stderr)
+
     def test_a_limit_holds_both_ways(self):
         self.meet()
         self.ask("limit", "16Mbit")
@@ -102,6 +124,17 @@ class Desk(Case):
                                   "--authorized-keys", self.keys], text=True,
                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.assertIn("another petrel serve listens", refused.stderr)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            refused = subprocess.run(
+                [PETREL, "serve", "--root", f"x={self.near}", "--port", "4799", "--control", "none",
+                 "--metrics", f"127.0.0.1:{taken.getsockname()[1]}", "--authorized-keys", self.keys],
+                text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if "built without libmicrohttpd" not in refused.stderr:
+            self.assertRegex(refused.stderr, "metrics cannot be served at .*: Address already in use")
+        refused = subprocess.run([PETREL, "serve", "--root", f"x={self.near}:rw", "--authorized-keys",
+                                  self.keys], text=True, stdin=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
+        self.assertIn("said by :ro or :wo", refused.stderr)
         self.assertEqual(os.stat(self.path("srv/control")).st_mode & 0o777, 0o600)
 
     def test_metrics(self):
@@ -119,7 +152,7 @@ class Desk(Case):
         self.meet()
         self.authorise()
         os.kill(self.main_process(), signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "0 keys are authorised" in self.said(), 10))
+        self.assertTrue(wait_until(lambda: "nobody is authorised, for there is no key in" in self.said(), 10))
         self.copy(self.url("data/met"), self.path("near/x"), code=PERMISSION)
         self.authorise("reed-only " + self.public("cl"))
         os.kill(self.main_process(), signal.SIGHUP)
@@ -127,14 +160,14 @@ class Desk(Case):
                                    in self.said(), 10))
         self.authorise(self.public("cl"))
         os.kill(self.main_process(), signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "1 keys are authorised" in self.said(), 10))
+        self.assertTrue(wait_until(lambda: "was read again: 1 key is authorised; roots" in self.said(), 10))
         self.copy(self.url("data/met"), self.path("near/x"))
 
     def test_no_flood_of_refusals_in_the_log(self):
         self.meet()
         self.authorise()
         os.kill(self.main_process(), signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "0 keys are authorised" in self.said(), 10))
+        self.assertTrue(wait_until(lambda: "nobody is authorised, for there is no key in" in self.said(), 10))
         self.copy(self.url("data/met"), self.path("near/x"), code=PERMISSION)
         self.assertTrue(wait_until(lambda: re.search(
             r"refused peer=\S+ why=\"[^\"]*the key SHA256:\S+ is not authorised", self.said()), 10),

@@ -126,6 +126,8 @@ int command_copy(int argc, char **argv)
                                     .verbose = copy.options.verbose,
                                     .json = copy.options.json,
                                     .host = copy.options.host,
+                                    .own_limit = copy.options.limit_bps != 0 ||
+                                                 copy.options.policy.fixed_bps != 0,
                                     .command_start_ns = started_ns};
     copy.report = report_new(&report, &error);
     for (size_t i = 0; copy.report != NULL && !report.quiet && i < copy.options.remarks.count; i++)

@@ -10,6 +10,7 @@
 #include "cli/files/list_job.h"
 #include "cli/report/exit_code.h"
 #include "tree/display.h"
+#include "tree/jail.h"
 #include "tree/manifest.h"
 #include "tree/operand.h"
 #include "tree/spool_file.h"
@@ -43,8 +44,9 @@ static void complain(const struct run *run, const char *text)
     run->output->remark(run->output->context, text, true);
 }
 
-static int fail(struct run *run, const struct error *error)
+static int fail(struct run *run, struct error *error)
 {
+    jail_explain(error);
     char text[sizeof(error->text)];
     if (run->job->json)
         run->gone = !job_json_error(run->output, error) || run->gone;

@@ -178,7 +178,8 @@ static void print_summary(struct report *report, const struct transfer_progress 
     if (report->options.dry_run)
         summary_dry_run(text, sizeof(text), progress, report->files, report->bytes);
     else
-        summary_text(text, sizeof(text), progress, &report->only, command_ns);
+        summary_text(text, sizeof(text), progress, &report->only, report->options.own_limit,
+                     command_ns);
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n")) != NULL) {
         if (*line != '\0')

@@ -13,6 +13,7 @@ struct report_options {
     int verbose;
     const char *json; /* NULL: none; "": stdout; else a file */
     const char *host; /* as the user wrote it */
+    bool own_limit;   /* --limit, or a fixed rate */
     uint64_t command_start_ns;
 };
 

@@ -90,13 +90,13 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
     others(text, progress, false);
 }
 
-static const char *limit_name(unsigned limit, bool sends)
+static const char *limit_name(unsigned limit, bool sends, bool own_limit)
 {
     switch ((enum session_limit)limit) {
     case LIMIT_PATH:
         return "the path";
     case LIMIT_OPTION:
-        return "--limit";
+        return own_limit ? "--limit" : "the other end's limit";
     case LIMIT_CREDIT:
         return sends ? "the peer's disk" : "our own disk";
     case LIMIT_SOURCE:
@@ -109,7 +109,8 @@ static const char *limit_name(unsigned limit, bool sends)
     return "nothing";
 }
 
-static void append_limit(struct text *text, const struct transfer_progress *progress)
+static void append_limit(struct text *text, const struct transfer_progress *progress,
+                         bool own_limit)
 {
     const uint64_t *limited_us = progress->sender.limited_us;
     unsigned most = 0;
@@ -120,12 +121,13 @@ static void append_limit(struct text *text, const struct transfer_progress *prog
             most = i;
     }
     if (sum > 0)
-        append(text, "; limited by %s for %.0f %% of the time", limit_name(most, progress->sends),
-               share(limited_us[most], sum));
+        append(text, "; limited by %s for %.0f %% of the time",
+               limit_name(most, progress->sends, own_limit), share(limited_us[most], sum));
 }
 
 /* A copy of a moment says nothing about its path. */
-static void path(struct text *text, const struct transfer_progress *progress, uint64_t took_ns)
+static void path(struct text *text, const struct transfer_progress *progress, bool own_limit,
+                 uint64_t took_ns)
 {
     const struct session_statistics *session = &progress->session;
     const struct sender_figures *sender = &progress->sender;
@@ -135,7 +137,7 @@ static void path(struct text *text, const struct transfer_progress *progress, ui
                share(sender->packets_lost, sender->packets_sent),
                share(sender->payload_resent, sender->payload_sent),
                format_time(rtt, sizeof(rtt), session->rtt_ns));
-        append_limit(text, progress);
+        append_limit(text, progress, own_limit);
         append(text, "\n");
     }
     uint64_t drops = session->peer_socket_drops + session->own_socket_drops;
@@ -145,14 +147,14 @@ static void path(struct text *text, const struct transfer_progress *progress, ui
 }
 
 char *summary_text(char *out, size_t capacity, const struct transfer_progress *progress,
-                   const struct summary_file *file, uint64_t command_ns)
+                   const struct summary_file *file, bool own_limit, uint64_t command_ns)
 {
     struct text text = {.at = out, .left = capacity};
     out[0] = '\0';
     uint64_t took_ns =
         progress->ended_ns > progress->started_ns ? progress->ended_ns - progress->started_ns : 0;
     amounts(&text, progress, took_ns, command_ns);
-    path(&text, progress, took_ns);
+    path(&text, progress, own_limit, took_ns);
     if (file->known) {
         for (unsigned i = 0; i < 32; i++)
             append(&text, "%02x", file->hash[i]);

@@ -158,6 +158,24 @@ static void warn_of_roots(const struct authorized_keys *keys, struct serve_roots
     }
 }
 
+/* The door stands, and nobody can come through it: that is worth a word also to who wants few. */
+static void tell_keys(const struct serve_options *options, const struct serve_setup *setup,
+                      bool again)
+{
+    size_t count = authorized_keys_count(setup->keys);
+    const char *read_again = again ? "authorized_keys was read again: " : "";
+    if (count == 0)
+        fprintf(
+            stderr,
+            "petrel serve: %snobody is authorised, for there is no key in %s; petrel key prints "
+            "a client's, and SIGHUP has the file read again\n",
+            read_again, options->keys_path);
+    else if (again || !options->quiet)
+        fprintf(stderr, "petrel serve: %s%zu key%s authorised%s\n", read_again, count,
+                count == 1 ? " is" : "s are",
+                again ? "; roots and options change by a restart alone" : "");
+}
+
 /* ---- signals ---- */
 
 static volatile sig_atomic_t asked_to_stop, asked_to_reload, child_ended;
@@ -206,7 +224,7 @@ static void reload(const struct serve_options *options, struct serve_setup *setu
     setup->keys = keys;
     warn_of_roots(keys, &setup->roots);
     serve_desk_counts(desk)->reloads++;
-    fprintf(stderr, "petrel serve: %zu keys are authorised\n", authorized_keys_count(keys));
+    tell_keys(options, setup, true);
 }
 
 /* The first signal ends the coming, the second the going on. */
@@ -217,9 +235,9 @@ static void obey(struct serve_door *door, int *obeyed)
         serve_door_shut(door);
         if (serve_door_guests(door) > 0)
             fprintf(stderr,
-                    "petrel serve: nobody is let in any more; waiting for %u clients to end "
+                    "petrel serve: nobody is let in any more; waiting for %u client%s to end "
                     "(a second signal ends them)\n",
-                    serve_door_guests(door));
+                    serve_door_guests(door), serve_door_guests(door) == 1 ? "" : "s");
     }
     if (asked > 1 && *obeyed < 2)
         serve_door_end_guests(door);
@@ -292,6 +310,7 @@ static bool open_for_business(const struct serve_options *options, struct serve_
                                               serve_desk_control(desk), &done, error);
     if (good) {
         greet(options, setup, &done);
+        tell_keys(options, setup, false);
         run(options, setup, desk, door, mask);
     }
     serve_door_close(door);

@@ -58,8 +58,11 @@ bool serve_roots_open(struct serve_roots *roots, struct error *error)
         struct serve_root *root = &roots->list[i];
         root->directory = open(root->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root->directory < 0)
-            return error_set_errno(error, errno, "the directory %s of --root %s cannot be opened",
-                                   root->path, root->name);
+            return error_set_errno(error, errno, "the directory %s of --root %s cannot be opened%s",
+                                   root->path, root->name,
+                                   strrchr(root->path, ':') != NULL
+                                       ? " (what may be done there is said by :ro or :wo)"
+                                       : "");
     }
     return true;
 }
@@ -112,13 +115,14 @@ static bool check_path(const struct serve_grant *grant, const char *path, bool f
                          "name/path",
                          shown);
     if (has_dots(path))
-        return error_set(error, ERROR_PERMISSION, "%s leads out of its root", shown);
+        return error_set(error, ERROR_PERMISSION,
+                         "%s: paths here have no \"..\", wherever it leads", shown);
     if (fetches && (!root->may_fetch || !grant->key->may_fetch))
         return error_set(error, ERROR_PERMISSION, "%s may not be read%s", shown,
-                         root->may_fetch ? " with this key" : "");
+                         root->may_fetch ? " with this key" : ": its root is write-only");
     if (sends && (!root->may_send || !grant->key->may_send))
         return error_set(error, ERROR_PERMISSION, "%s may not be written to%s", shown,
-                         root->may_send ? " with this key" : "");
+                         root->may_send ? " with this key" : ": its root is read-only");
     return true;
 }
 

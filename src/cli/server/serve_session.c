@@ -101,8 +101,10 @@ static bool open_storage(void *context, bool sends, const struct transfer_reques
     note_admitted(session);
     if (!serve_grant_admits(&grant, sends, request, error))
         return note_refused(session);
-    if (!remote_open_storage(sends, request, storage, error))
+    if (!remote_open_storage(sends, request, storage, error)) {
+        jail_explain(error);
         return false;
+    }
     if (!sends && serve_grant_is_blind(&grant, request))
         storage->sink_ops = serve_blind_sink_ops();
     return true;
@@ -153,9 +155,8 @@ static void on_tick(void *context, const struct transfer_progress *progress)
     report->files_done = progress->files_done;
     report->files_failed = progress->files_failed;
     report->memory_bytes = progress->buffer_bytes;
-    report->rate_bps = progress->sends
-                           ? progress->session.rate_bps
-                           : (report->rate_bps * 7 + (report->bytes_done - before) * 80) / 8;
+    /* What arrives, and not what might be sent: a copy that stands still has none. */
+    report->rate_bps = (report->rate_bps * 7 + (report->bytes_done - before) * 80) / 8;
     if (progress->phase == PHASE_ENDED)
         report->rate_bps = 0;
     say(session);

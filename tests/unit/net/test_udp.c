@@ -341,6 +341,28 @@ static void test_socket_drops_are_told(void **state)
     pair_close(&pair);
 }
 
+/* A seat's socket serves one client after the other. */
+static void test_drops_of_an_earlier_user_are_forgotten(void **state)
+{
+    (void)state;
+    udp_test_buffer_bytes(4096);
+    struct pair pair = pair_open(4);
+    udp_test_buffer_bytes(0);
+    uint8_t bytes[1200] = {1};
+    for (unsigned i = 0; i < 100; i++)
+        assert_true(udp_send_datagram(pair.near, &pair.far_address, bytes, sizeof(bytes), 0));
+    while (udp_receive(pair.far, pair.batch))
+        ;
+    udp_forget_drops(pair.far);
+    assert_true(udp_send_datagram(pair.near, &pair.far_address, bytes, sizeof(bytes), 0));
+    assert_true(wait_readable(pair.far, 2000));
+    assert_true(udp_receive(pair.far, pair.batch));
+    struct udp_statistics statistics;
+    udp_get_statistics(pair.far, &statistics);
+    assert_int_equal(statistics.drops, 0);
+    pair_close(&pair);
+}
+
 static void test_answers_leave_from_the_address_that_was_asked(void **state)
 {
     (void)state;
@@ -428,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_no_room_keeps_the_train),
         cmocka_unit_test(test_refusals_are_counted),
         cmocka_unit_test(test_socket_drops_are_told),
+        cmocka_unit_test(test_drops_of_an_earlier_user_are_forgotten),
         cmocka_unit_test(test_answers_leave_from_the_address_that_was_asked),
         cmocka_unit_test(test_reopening_gives_a_fresh_port),
         cmocka_unit_test(test_interface_mtu),

@@ -31,7 +31,8 @@ static const char *text_of(const struct transfer_progress *progress,
 {
     static char text[2048];
     static const struct summary_file none;
-    return summary_text(text, sizeof(text), progress, file != NULL ? file : &none, 20 * NS_PER_S);
+    return summary_text(text, sizeof(text), progress, file != NULL ? file : &none, true,
+                        20 * NS_PER_S);
 }
 
 static void test_one_file(void **state)
@@ -145,7 +146,7 @@ static void test_small_buffers(void **state)
     for (size_t capacity = 1; capacity < 600; capacity++) {
         char text[640];
         memset(text, 'Z', sizeof(text));
-        summary_text(text, capacity, &progress, &file, NS_PER_S);
+        summary_text(text, capacity, &progress, &file, false, NS_PER_S);
         assert_true(strlen(text) < capacity);
         assert_int_equal(text[capacity], 'Z');
     }
