@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/units.h"
-#include "transfer/half.h"
+#include "transfer/receiver_internal.h"
 
 #define LIST_PIECE 16384u /* bytes of the list of files in one message */
 #define POOL_FIRST 32u    /* blocks granted in the hello */
@@ -11,18 +11,6 @@
 #define MEASURE_MAX_NS (100 * NS_PER_MS)
 #define GUST_S 0.1 /* with few first blocks: what this time brings may be granted */
 #define RATE_MEMORY_NS (4 * NS_PER_S) /* in which the best recent rate is forgotten */
-
-enum receiver_state {
-    RECEIVER_NEW,
-    RECEIVER_AWAITS_REQUEST, /* server */
-    RECEIVER_AWAITS_NAMES,   /* client */
-    RECEIVER_OPENING,
-    RECEIVER_MOVING,
-    RECEIVER_ENDING,   /* everything has arrived; the sink finishes */
-    RECEIVER_VERIFIED, /* the sink has finished; last words go out */
-    RECEIVER_DONE,     /* DONE was said */
-    RECEIVER_STATE_COUNT
-};
 
 static const uint8_t moves[RECEIVER_STATE_COUNT] = {
     [RECEIVER_NEW] = 1u << RECEIVER_AWAITS_REQUEST | 1u << RECEIVER_AWAITS_NAMES,
@@ -32,21 +20,6 @@ static const uint8_t moves[RECEIVER_STATE_COUNT] = {
     [RECEIVER_MOVING] = 1u << RECEIVER_ENDING,
     [RECEIVER_ENDING] = 1u << RECEIVER_VERIFIED,
     [RECEIVER_VERIFIED] = 1u << RECEIVER_DONE,
-};
-
-struct receiver {
-    enum receiver_state state;
-    size_t target;     /* buffers that may be out of the pool */
-    size_t in_session; /* given and not come back as a whole block */
-    size_t in_sink;
-    uint64_t blocks_whole;
-    bool end_known;
-    uint64_t end_blocks, end_files;
-    unsigned files_done_said;
-    bool progress_changed;
-    uint64_t held_since_ns; /* 0: the sink does not hold up the session */
-    uint64_t measured_ns, measured_bytes, measure_for_ns;
-    uint64_t rate_bps; /* the fastest of the recent intervals */
 };
 
 struct receiver *receiver_new(void)
@@ -69,7 +42,7 @@ uint32_t receiver_initial_credit(const struct transfer *transfer)
 }
 
 /* The one place where the state changes. */
-static bool move(struct receiver *receiver, enum receiver_state to, struct error *error)
+bool receiver_move(struct receiver *receiver, enum receiver_state to, struct error *error)
 {
     if ((moves[receiver->state] >> to & 1) == 0)
         return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
@@ -168,59 +141,16 @@ static bool receiver_attach(struct transfer *transfer, uint64_t now_ns, struct e
         return error_set(error, ERROR_MEMORY, "out of memory for %u blocks",
                          (unsigned)receiver->target);
     if (!transfer->config.client)
-        return move(receiver, RECEIVER_AWAITS_REQUEST, error);
+        return receiver_move(receiver, RECEIVER_AWAITS_REQUEST, error);
     transfer->list_open = (transfer->request->flags & TRANSFER_FILES_FROM) != 0;
-    return move(receiver, RECEIVER_AWAITS_NAMES, error) &&
+    return receiver_move(receiver, RECEIVER_AWAITS_NAMES, error) &&
            transfer_say_request(transfer, now_ns, error);
-}
-
-static bool on_request(struct transfer *transfer, const struct message *message, uint64_t now_ns,
-                       struct error *error)
-{
-    if (transfer->receiver->state != RECEIVER_AWAITS_REQUEST)
-        return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
-    if (!move(transfer->receiver, RECEIVER_OPENING, error) ||
-        !transfer_take_request(transfer, message, error))
-        return false;
-    transfer_put(transfer, &(struct work_job){.kind = WORK_OPEN, .request = transfer->request},
-                 now_ns);
-    return true;
-}
-
-/* The sink opens a request of its own: the client's destination and flags, with the names that will
- * come. Several of them need a directory to go into. */
-static bool on_names(struct transfer *transfer, const struct message *message, uint64_t now_ns,
-                     struct error *error)
-{
-    if (transfer->receiver->state != RECEIVER_AWAITS_NAMES)
-        return error_set(error, ERROR_PROTOCOL, "the peer's message came out of place");
-    struct transfer_request *names = &transfer->names;
-    if (!move(transfer->receiver, RECEIVER_OPENING, error) ||
-        !names_decode(names, message->bytes, message->length, error) ||
-        !transfer_request_admits(transfer->request, names, error))
-        return false;
-    if (!filter_copy(&names->filter, &transfer->request->filter, error))
-        return false;
-    names->flags = transfer->request->flags;
-    names->max_delete = transfer->request->max_delete;
-    if (transfer->request->reference != NULL) {
-        names->reference = strdup(transfer->request->reference);
-        if (names->reference == NULL)
-            return error_set(error, ERROR_MEMORY, "out of memory for the destination");
-    }
-    if (names->name_count > 1)
-        names->flags |= TRANSFER_DESTINATION_IS_DIRECTORY;
-    names->destination = strdup(transfer->request->destination);
-    if (names->destination == NULL)
-        return error_set(error, ERROR_MEMORY, "out of memory for the destination");
-    transfer_put(transfer, &(struct work_job){.kind = WORK_OPEN, .request = names}, now_ns);
-    return true;
 }
 
 static void on_opened(struct transfer *transfer, const struct work_report *report, uint64_t now_ns)
 {
     struct error error = {0};
-    if (move(transfer->receiver, RECEIVER_MOVING, &error)) {
+    if (receiver_move(transfer->receiver, RECEIVER_MOVING, &error)) {
         struct message ready = {
             .type = MESSAGE_READY, .bytes = report->bytes, .length = report->length};
         transfer_say(transfer, &ready, now_ns);
@@ -338,7 +268,7 @@ static void on_finished(struct transfer *transfer, const struct work_report *rep
                   "the sender speaks of %llu files, but %llu came and %llu failed",
                   (unsigned long long)receiver->end_files, (unsigned long long)report->files,
                   (unsigned long long)report->failures);
-    if (error.kind != ERROR_NONE || !move(receiver, RECEIVER_VERIFIED, &error)) {
+    if (error.kind != ERROR_NONE || !receiver_move(receiver, RECEIVER_VERIFIED, &error)) {
         transfer_fail(transfer, &error, now_ns);
         return;
     }
@@ -425,142 +355,6 @@ static bool receiver_report(struct transfer *transfer, const struct work_report 
     return true;
 }
 
-/* ---- what the peer says ---- */
-
-static bool check_end(const struct receiver *receiver, struct error *error)
-{
-    if (receiver->end_known && receiver->blocks_whole > receiver->end_blocks)
-        return error_set(
-            error, ERROR_PROTOCOL, "the sender speaks of %llu blocks in all, but %llu came",
-            (unsigned long long)receiver->end_blocks, (unsigned long long)receiver->blocks_whole);
-    return true;
-}
-
-static bool on_end(struct transfer *transfer, const struct message *message, struct error *error)
-{
-    struct receiver *receiver = transfer->receiver;
-    receiver->end_known = true;
-    receiver->end_blocks = message->blocks;
-    receiver->end_files = message->files;
-    return check_end(receiver, error);
-}
-
-static bool on_problem(struct transfer *transfer, const struct message *message)
-{
-    transfer->progress.files_failed++;
-    transfer->receiver->progress_changed = true;
-    transfer_event_problem(transfer, message);
-    return true;
-}
-
-static void put_file_job(struct transfer *transfer, enum sink_job_kind kind,
-                         const struct message *message, uint64_t now_ns)
-{
-    struct work_job job = {
-        .kind = WORK_SINK,
-        .sink = {.kind = kind, .file_id = message->file_id, .size = message->size}};
-    if (kind == SINK_KEEP || kind == SINK_HOLES) {
-        job.sink.block = message->first;
-        job.sink.length = message->count;
-        job.sink.kept = message->kept;
-    } else if (kind == SINK_FORGET) {
-        job.sink.block = message->block;
-        job.sink.entry = message->entry;
-    }
-    memcpy(job.sink.hash, message->hash, sizeof job.sink.hash);
-    if (kind == SINK_WITHDRAW)
-        transfer_message_error(message, &job.sink.error);
-    transfer_put(transfer, &job, now_ns);
-}
-
-/* Once it is known what will come, the sink sees whether it fits: better now than later. */
-static void on_totals(struct transfer *transfer, const struct message *message, uint64_t now_ns)
-{
-    if (message->totals_final && !transfer->progress.totals_final) {
-        struct work_job job = {.kind = WORK_SINK,
-                               .sink = {.kind = SINK_TOTALS, .size = message->new_bytes}};
-        transfer_put(transfer, &job, now_ns);
-    }
-    transfer->progress.total_files = message->files;
-    transfer->progress.total_bytes = message->size;
-    transfer->progress.totals_final = message->totals_final;
-}
-
-static bool receiver_message(struct transfer *transfer, const struct message *message,
-                             uint64_t now_ns, struct error *error)
-{
-    struct receiver *receiver = transfer->receiver;
-    if (message->type == MESSAGE_REQUEST)
-        return on_request(transfer, message, now_ns, error);
-    if (message->type == MESSAGE_NAMES)
-        return on_names(transfer, message, now_ns, error);
-    if (message->type == MESSAGE_STATS) { /* at any time: it changes nothing */
-        transfer->progress.sender = message->figures;
-        return true;
-    }
-    if (receiver->state != RECEIVER_MOVING || receiver->end_known)
-        return transfer_common_message(transfer, message, error);
-    switch (message->type) {
-    case MESSAGE_COMPLETE:
-        put_file_job(transfer, SINK_COMPLETE, message, now_ns);
-        return true;
-    case MESSAGE_WITHDRAW:
-        put_file_job(transfer, SINK_WITHDRAW, message, now_ns);
-        return true;
-    case MESSAGE_HOLES:
-        put_file_job(transfer, SINK_HOLES, message, now_ns);
-        return true;
-    case MESSAGE_KEEP:
-        put_file_job(transfer, SINK_KEEP, message, now_ns);
-        return true;
-    case MESSAGE_FORGET:
-        put_file_job(transfer, SINK_FORGET, message, now_ns);
-        return true;
-    case MESSAGE_END:
-        return on_end(transfer, message, error);
-    case MESSAGE_PROBLEM:
-        return on_problem(transfer, message);
-    case MESSAGE_TOTALS:
-        on_totals(transfer, message, now_ns);
-        return true;
-    default:
-        return transfer_common_message(transfer, message, error);
-    }
-}
-
-static void on_whole(struct transfer *transfer, const struct session_event *event, uint64_t now_ns)
-{
-    struct receiver *receiver = transfer->receiver;
-    struct error error = {0};
-    allowance_spend(&transfer->allowance, (int64_t)event->length - BLOCK_SIZE);
-    receiver->in_session--;
-    receiver->in_sink++;
-    receiver->blocks_whole++;
-    if (receiver->state != RECEIVER_MOVING)
-        error_set(&error, ERROR_PROTOCOL, "the peer sent a block before it was asked to");
-    if (error.kind != ERROR_NONE || !check_end(receiver, &error)) {
-        transfer_fail(transfer, &error, now_ns);
-        return;
-    }
-    if (!transfer_running(transfer))
-        return;
-    work_flip_pool(transfer->work, event->bytes, event->length, event->packed);
-    struct work_job job = {.kind = WORK_SINK,
-                           .sink = {.kind = SINK_BLOCK,
-                                    .block = event->block,
-                                    .packed = event->packed,
-                                    .bytes = event->bytes,
-                                    .length = event->length}};
-    transfer_put(transfer, &job, now_ns);
-}
-
-static void receiver_event(struct transfer *transfer, const struct session_event *event,
-                           uint64_t now_ns)
-{
-    if (event->kind == SESSION_BLOCK_WHOLE)
-        on_whole(transfer, event, now_ns);
-}
-
 /* ---- a step ---- */
 
 static bool end_sink(struct transfer *transfer, uint64_t now_ns)
@@ -570,7 +364,7 @@ static bool end_sink(struct transfer *transfer, uint64_t now_ns)
         receiver->blocks_whole != receiver->end_blocks)
         return false;
     struct error error = {0};
-    move(receiver, RECEIVER_ENDING, &error);
+    receiver_move(receiver, RECEIVER_ENDING, &error);
     transfer->progress.phase = PHASE_FINISHING;
     struct work_job job = {.kind = WORK_SINK,
                            .sink = {.kind = SINK_END,
@@ -633,7 +427,7 @@ static bool finish(struct transfer *transfer, uint64_t now_ns)
     control_out_flush(&transfer->out, transfer->session);
     if (!control_out_is_empty(&transfer->out))
         return false;
-    move(receiver, RECEIVER_DONE, &error);
+    receiver_move(receiver, RECEIVER_DONE, &error);
     session_finish(transfer->session, transfer->progress.files_failed > 0 ? 1 : 0,
                    receiver->end_files, receiver->end_blocks, now_ns);
     return true;
