@@ -168,7 +168,6 @@ struct session {
 
 /* session.c */
 void session_push_event(struct session *session, const struct session_event *event);
-void session_fail(struct session *session, enum error_kind kind, const char *text);
 bool session_command(struct lane_slot *slot, const void *command, size_t size);
 void session_send_frames(struct session *session, const uint8_t *frames, size_t size,
                          unsigned copies);
@@ -177,6 +176,13 @@ bool session_lane_usable(const struct session *session, unsigned index);
 /* The first lane that is usable: control goes there, and questions. */
 unsigned session_best_lane(const struct session *session);
 uint64_t session_probe_timeout(const struct session *session);
+
+/* session_ending.c */
+void session_fail(struct session *session, enum error_kind kind, const char *text);
+void ending_on_frame(struct session *session,
+                     const struct event_text *event); /* DONE, ABORT, BYE */
+void ending_take_done(struct session *session);       /* tells of DONE, once it may count */
+void ending_repeat_done(struct session *session);
 
 /* session_way.c: by datagrams or by the stream. */
 void way_start(struct session *session);
