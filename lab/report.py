@@ -123,6 +123,11 @@ class Report:
             bad = [run for run in runs if run.get("emulator_faults")]
             found.append(f"In {to_line(bad[0], f'{len(bad)} runs')} the emulator itself dropped packets: they "
                          "say less about the link than they should.")
+        own = [run for run in runs if run.get("own_drops")]
+        if own:
+            words = f"{len(own)} run{'s' if len(own) > 1 else ''}"
+            found.append(f"In {to_line(own[0], words)} the ends themselves dropped packets, in their "
+                         "sockets or interfaces (own_drops in the raw lines): the path did not lose these.")
         for matrix in self.matrices:
             words = results.repetitions_words(self.of(matrix))
             if int(words.split()[0]) < 3:

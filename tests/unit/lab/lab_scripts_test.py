@@ -280,13 +280,16 @@ class Files(unittest.TestCase):
         self.assertEqual(self.lab("report", "--markdown", "results"), self.lab("report", "--markdown", path))
         self.assertIn("no runs in it", self.lab("pack", self.write("none.jsonl", lines[:1]), code=2))
 
-    def test_other_work_on_the_machine_is_told(self):
+    def test_other_work_and_own_drops_are_told(self):
         lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
         for share, told in ((0.02, False), (0.4, True)):
+            lines[1]["own_drops"] = 7 if told else 0
             lines[0].update(busy_share=share, load="17.0 9.0 3.0 1/100 4711")
             self.lab("report", self.write("m.jsonl", lines), "--out", "page.html")
             with open(os.path.join(self.folder, "page.html"), encoding="utf-8") as page:
-                self.assertEqual("Other work had 40 % of the machine when" in page.read(), told)
+                text = page.read()
+            self.assertEqual("Other work had 40 % of the machine when" in text, told)
+            self.assertEqual("1 run</a> the ends themselves dropped" in text, told)
 
     def test_a_cap_of_the_size_is_told(self):
         lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
