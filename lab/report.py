@@ -58,8 +58,8 @@ def rate_td(program, best=False):
         return td("-")
     if not program.finished:
         run = next((run for run in program.good if "floor_mb_per_s" in run), program.runs[0])
-        came = run.get("arrived_mb_per_s") if program.floor else None
-        small = f" <small>{came:.2g} came</small>" if came else ""
+        crossed = run.get("crossed_mb_per_s") if program.floor else None
+        small = f" <small>{crossed:.2g} crossed</small>" if crossed else ""
         return td(to_line(run, escape(rate_words(program))) + small, "" if program.floor else "bad")
     words = to_line(nearest(program, "mb_per_s", program.rate), number(program.rate))
     if len(program.good) > 1 and program.least is not None:

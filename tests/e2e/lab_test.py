@@ -152,6 +152,7 @@ class Runs(Case):
         self.assertLess(run["arrived_bytes"], 16 << 20)
         # 16 MiB take 17 s at least, so that there was no need to wait for three.
         self.assertTrue(run["ended_early"])
+        self.assertTrue(0 < run["crossed_mb_per_s"] < 1.1, run["crossed_mb_per_s"]) # the line has 1 MB/s
         self.assertLess(run["seconds"], 3)
 
 
