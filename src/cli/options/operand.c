@@ -24,9 +24,11 @@ bool operand_parse_host(struct operand *host, const char *word, struct error *er
     bool good = operand_parse(host, with_colon != NULL ? with_colon : word, error);
     free(with_colon);
     if (good && host->listens)
-        return error_set(error, ERROR_USAGE,
-                         "%s is a petrel that listens; this goes through ssh: write [user@]host",
-                         word);
+        return error_set(
+            error, ERROR_USAGE,
+            "%s is a petrel that listens, and this needs a login there by ssh: write %s, "
+            "or user@%s; without one, a copy's own last lines say what held it up",
+            word, host->host, host->host);
     if (good && (!host->remote || host->path[0] != '\0'))
         return error_set(error, ERROR_USAGE, "%s is no [user@]host", word);
     return good;

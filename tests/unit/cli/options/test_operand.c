@@ -120,12 +120,28 @@ static void test_cut(void **state)
     }
 }
 
+/* What needs a login is told so, with the name to use in its place. */
+static void test_hosts_that_listen(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"petrel://one.example", "petrel://one.example:4718/",
+                                        "petrel://one.example/data"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        struct operand host;
+        struct error error = {0};
+        assert_false(operand_parse_host(&host, words[i], &error));
+        assert_int_equal(error.kind, ERROR_USAGE);
+        assert_non_null(strstr(error.text, "needs a login there by ssh: write one.example, or "
+                                           "user@one.example"));
+        operand_release(&host);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_good),   cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_advice), cmocka_unit_test(test_hosts_that_listen),
         cmocka_unit_test(test_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
