@@ -14,12 +14,15 @@
 #define OPENING_RTT_MIN_S 0.015 /* shorter ones are soon over */
 #define GROWTH_MOST 8.0
 #define GROWTH_LEAST 4.0
+#define GROWTH_DOUBTED 2.0
+#define QUEUE_OF_STRETCH 0.3 /* half of it, were it seen all along */
 #define PROBE_QUEUE_RTTS 0.7 /* what a probe may leave behind where nothing more is carried */
 #define FOLLOWS 0.8          /* of the best delivered share seen */
 #define NEARLY 0.93          /* ... and a queue at its end */
 #define WINDOW_PACKETS_MIN 40.0
 #define PROBE_PACKETS 32.0
 #define FLIGHT_PACKETS 16.0
+#define FLIGHT_LEAST 0.25 /* of its interval */
 #define PROBE_RTTS 0.1
 #define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
@@ -171,6 +174,19 @@ static const struct rate_sample *logged(const struct rate_startup *startup, unsi
     return &startup->log[(startup->count - 1 - back) % RATE_STARTUP_LOG];
 }
 
+static void add_to(struct window *w, const struct rate_sample *s)
+{
+    w->seconds += s->seconds;
+    w->span += span_of(s);
+    w->packets += s->packets;
+    w->lost += s->lost;
+    w->events += s->events;
+    w->sent_bits += s->sent_bps * s->seconds;
+    w->delivered_bits += s->sent_bps * s->seconds * (1 - s->loss);
+    if (s->queue_s >= 0 && (w->queue_s < 0 || s->queue_s < w->queue_s))
+        w->queue_s = s->queue_s;
+}
+
 /* The newest samples of one step that span `seconds` and at least `packets`. */
 static struct window window_of(const struct rate_startup *startup, double seconds, double packets)
 {
@@ -181,15 +197,7 @@ static struct window window_of(const struct rate_startup *startup, double second
         const struct rate_sample *s = logged(startup, back);
         if (s->plan.step != step)
             break;
-        w.seconds += s->seconds;
-        w.span += span_of(s);
-        w.packets += s->packets;
-        w.lost += s->lost;
-        w.events += s->events;
-        w.sent_bits += s->sent_bps * s->seconds;
-        w.delivered_bits += s->sent_bps * s->seconds * (1 - s->loss);
-        if (s->queue_s >= 0 && (w.queue_s < 0 || s->queue_s < w.queue_s))
-            w.queue_s = s->queue_s;
+        add_to(&w, s);
     }
     return w;
 }
@@ -269,6 +277,16 @@ static void grow(struct rate_controller *c, double bps)
     c->base_bps = startup->carried_bps; /* no epoch: what was sent before still counts */
 }
 
+/* `bps` arrived at least, and maybe the path or an end only hesitated. */
+static void ask_again(struct rate_controller *c, double bps)
+{
+    struct rate_startup *startup = &c->startup;
+    if (bps > startup->carried_bps)
+        c->base_bps = startup->carried_bps = bps;
+    startup->probe_bps = startup->carried_bps * GROWTH_DOUBTED;
+    startup->probe_due = true;
+}
+
 static void note_growth(struct rate_startup *startup, double delivered_bps, uint64_t now_ns)
 {
     if (delivered_bps > 1.15 * startup->grown_bps) {
@@ -311,11 +329,18 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
         return;
     }
     note_growth(startup, delivered, now_ns);
+    double stretch = w.span - w.seconds;
     bool queued = sample->queue_mean_s > rate_queue_limit_s(c, 0.5) ||
-                  w.span - w.seconds > STRETCH_LEAST_S + 2 * rate_queue_limit_s(c, 0);
+                  stretch > STRETCH_LEAST_S + 2 * rate_queue_limit_s(c, 0);
+    /* Packets that a slower path stretched met a queue that grew with them. */
+    bool hesitated = startup->doubts == 0 && ratio < FOLLOWS &&
+                     sample->queue_mean_s < QUEUE_OF_STRETCH * stretch;
     if (ratio >= NEARLY || (ratio >= FOLLOWS && !queued)) {
         startup->doubts = 0;
         grow(c, delivered / startup->best_ratio);
+    } else if (hesitated) {
+        startup->doubts++;
+        ask_again(c, delivered / startup->best_ratio);
     } else if (queued || w.events >= EVENTS_FEW || ++startup->doubts >= DOUBTS_MOST) {
         leave(c, &w, queued, now_ns);
     } else {
@@ -348,7 +373,9 @@ static void judge_flight(struct rate_controller *c, const struct rate_sample *sa
         startup->poor_since_ns = now_ns;
     double poor_s = startup->poor > 0 ? (double)(now_ns - startup->poor_since_ns) / 1e9 : 0;
     bool proved = poor_s >= (w.events >= EVENTS_FEW || queued ? 0.5 : 2) * rtt;
-    if ((!follows && queued) || (startup->poor > 0 && proved))
+    /* A single interval that came late says that an end or the path hesitated. */
+    bool seen = w.seconds >= span;
+    if ((!follows && queued && seen) || (startup->poor > 0 && proved))
         leave(c, &w, queued, now_ns);
     else if (follows && sample->queue_mean_s <= rate_queue_limit_s(c, 1) &&
              sample->plan.step == startup->step && startup->carried_bps <= startup->first_bps &&
@@ -361,6 +388,9 @@ void rate_startup_sample(struct rate_controller *c, const struct rate_sample *sa
 {
     struct rate_startup *startup = &c->startup;
     if (sample->plan.epoch != c->epoch)
+        return;
+    /* Ended for a probe with its first train, which left at once: no rate can be read off it. */
+    if (!sample->plan.probe && sample->seconds < FLIGHT_LEAST * flight_interval_s(c))
         return;
     startup->log[startup->count++ % RATE_STARTUP_LOG] = *sample;
     if (sample->sent_bps < 1.1 * startup->first_bps && sample->queue_s >= 0)

@@ -12,6 +12,18 @@
         .name = label, .path = {LINK(mbit, rtt), .loss = (p)}, .queue_bdp = 1, STEADY(3, 1.5),     \
         .share = 0.90, .reach_rtts = (rtts)                                                        \
     }
+/* One pause of up to 70 ms within the first two round trips. */
+#define HESITANT_CELL(label, mbit, rtt, p)                                                         \
+    {                                                                                              \
+        .name = label, .path = {LINK(mbit, rtt), .loss = (p), .hesitates_ns = MS(70)},             \
+        .queue_bdp = 1, STEADY(3, 1.5), .share = 0.90, .reach_rtts = 6.5, .reach_worst = 8         \
+    }
+#define TRAINS_CELL(label, mbit, rtt, p)                                                           \
+    {                                                                                              \
+        .name = label, .path = {LINK(mbit, rtt), .loss = (p), .hesitates_ns = MS(20)},             \
+        .queue_bdp = 1, .flow = {.unit_packets = 40}, STEADY(3, 0), .share = 0.75,                 \
+        .reach_rtts = 7.5, .overflow_most = 0.002                                                  \
+    }
 /* From the first packet on; `lost` of all that is sent. */
 #define WHOLE_CELL(label, mbit, rtt, bdp, seconds, least, lost)                                    \
     {                                                                                              \
@@ -104,6 +116,17 @@ const struct gate_cell gate_cells[] = {
      STEADY(6, 1),
      .share = 0.93,
      .lost_most = 0.10},
+    /* An end that hesitates within the first round trips: no reason to believe in a slow path. */
+    HESITANT_CELL("hesitant-1g-100ms-1%", 1000, 100, 0.01),
+    HESITANT_CELL("hesitant-1g-100ms", 1000, 100, 0),
+    HESITANT_CELL("hesitant-100m-100ms", 100, 100, 0),
+    HESITANT_CELL("hesitant-1g-200ms-5%", 1000, 200, 0.05),
+    HESITANT_CELL("hesitant-10g-100ms-1%", 10000, 100, 0.01),
+    HESITANT_CELL("hesitant-1g-50ms", 1000, 50, 0),
+    /* Trains as the system takes them: an interval may be a single one. */
+    TRAINS_CELL("trains-1g-100ms-1%", 1000, 100, 0.01),
+    TRAINS_CELL("trains-1g-20ms", 1000, 20, 0),
+    TRAINS_CELL("trains-10g-100ms-1%", 10000, 100, 0.01),
     /* A remembered path: true, ten times too high, ten times too low. */
     {.name = "memory-true-1g-100ms",
      .path = {LINK(1000, 100)},

@@ -24,6 +24,7 @@ struct gate_cell {
     double queue_ms_most;
     double queue_targets_most; /* mean queue, in targets: RTT/8, 4 to 25 ms */
     double reach_rtts;         /* until 0.9 of the ceiling is delivered, from event_s */
+    double reach_worst;        /* the same, 95th percentile; 0: 1.6 times the median's */
     double event_s;
     double settle_rtts; /* until no more than 1.1 x the present rate is sent */
     double calm_rtts;   /* until the queue is under its target, on top of what it takes the path to

@@ -107,7 +107,9 @@ static bool judge(const struct gate_cell *cell, const struct outcome *outcomes, 
     good &= print_upper("queue", RANKED(queue_ms, 0.5), cell->queue_ms_most, 1, " ms");
     good &=
         print_upper("queue", RANKED(queue_targets, 0.5), cell->queue_targets_most, 1, " targets");
+    double late = cell->reach_worst > 0 ? cell->reach_worst : 1.6 * cell->reach_rtts;
     good &= print_upper("reach", RANKED(reach, 0.5), cell->reach_rtts, 1, " RTT");
+    good &= print_upper("worst", RANKED(reach, 0.95), late, 1, " RTT");
     good &= print_upper("settle", RANKED(settle, 0.5), cell->settle_rtts, 1, " RTT");
     good &= print_upper("calm", RANKED(calm, 0.5), cell->calm_rtts, 1, " RTT");
     good &= print_upper("peak", RANKED(peak, 0.5), cell->peak_most, 1, " of the rate");

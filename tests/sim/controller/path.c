@@ -24,6 +24,13 @@ void path_init(struct path *path, const struct path_config *config, uint64_t see
     random_seed(&path->ack_random, seed * 1000 + 4);
     random_seed(&path->wander_random, seed * 1000 + 5);
     path->wander_share = 1;
+    struct random hesitation;
+    random_seed(&hesitation, seed * 1000 + 6);
+    if (config->hesitates_ns > 0) {
+        path->hesitates_ns =
+            config->hesitates_ns / 4 + random_below(&hesitation, config->hesitates_ns * 3 / 4);
+        path->hesitates_at_ns = random_below(&hesitation, 2 * config->rtt_ns);
+    }
     path->mask = DEPARTURES - 1;
     path->departures = malloc(DEPARTURES * sizeof *path->departures);
     if (path->departures == NULL)
@@ -109,6 +116,17 @@ static void maybe_pause(struct path *path, uint64_t now_ns)
     path->busy_until_ns += random_below(&path->noise_random, path->config.service_noise_ns);
 }
 
+/* An end that gets its memory from the system: nothing moves for a moment, once. */
+static void maybe_hesitate(struct path *path, uint64_t now_ns)
+{
+    if (path->hesitates_ns == 0 || now_ns < path->hesitates_at_ns)
+        return;
+    uint64_t until = path->hesitates_at_ns + path->hesitates_ns;
+    path->hesitates_ns = 0;
+    if (path->busy_until_ns < until)
+        path->busy_until_ns = until;
+}
+
 /* A radio link: the rate holds for a while, then is another. */
 static void wander(struct path *path, uint64_t now_ns)
 {
@@ -122,6 +140,7 @@ static uint32_t take_queue(struct path *path, uint32_t packets, uint32_t bytes, 
 {
     forget_departed(path, now_ns);
     maybe_pause(path, now_ns);
+    maybe_hesitate(path, now_ns);
     uint64_t room = path->config.queue_bytes > path->backlog_bytes
                         ? path->config.queue_bytes - path->backlog_bytes
                         : 0;

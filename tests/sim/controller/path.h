@@ -41,6 +41,7 @@ struct path_config {
     double ack_loss;
     uint64_t ack_bps;          /* rate of the way back; 0: any */
     uint64_t service_noise_ns; /* a busy receiver: pauses of up to this, one every 10 ms or so */
+    uint64_t hesitates_ns;     /* a cold one: one pause of up to this in the first two RTT */
 };
 
 struct path_fate {
@@ -70,6 +71,7 @@ struct path {
     uint64_t tokens_at_ns;
     uint64_t jitter_slot, jitter_now_ns, last_arrival_ns[PATH_FLOWS_MAX];
     uint64_t next_pause_ns;
+    uint64_t hesitates_at_ns, hesitates_ns; /* 0: it is over */
     double wander_share;
     uint64_t wander_until_ns;
 };

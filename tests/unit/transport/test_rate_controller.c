@@ -15,6 +15,7 @@
 
 struct ideal {
     double capacity_bps, loss;
+    uint64_t train_packets; /* that leave at once, however short the interval is */
     uint64_t now_ns, id;
     struct rate_interval waiting[8];
     unsigned waiting_count;
@@ -57,7 +58,7 @@ static void step(struct ideal *path, struct rate_controller *controller)
                                      .start_ns = path->now_ns,
                                      .end_ns = path->now_ns + length,
                                      .settled_ns = path->now_ns + length + RTT + RTT / 8,
-                                     .sent_packets = (uint64_t)packets + 1,
+                                     .sent_packets = (uint64_t)packets + 1 + path->train_packets,
                                      .rtt_min_ns = RTT,
                                      .rtt_mean_ns = RTT};
     interval.sent_bytes = interval.sent_packets * DATAGRAM;
@@ -86,6 +87,25 @@ static void starts_at_25_mbit_and_grows(void **state)
     while (path.now_ns < 7 * RTT)
         step(&path, controller);
     assert_in_range(decision_of(controller).base_bps, 900000000, 1300000000);
+    rate_controller_free(controller);
+}
+
+/* An interval that is over with its first train took no time at all: no rate can be read off it. */
+static void a_train_is_no_rate(void **state)
+{
+    (void)state;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 300e6, .train_packets = 40};
+    while (path.now_ns < 10 * RTT) {
+        step(&path, controller);
+        if (decision_of(controller).interval_ns == 0) { /* a probe comes next */
+            path.now_ns++;
+            step(&path, controller);
+        }
+        assert_in_range(decision_of(controller).base_bps, 1000000, 3000000000);
+    }
+    assert_in_range(decision_of(controller).base_bps, 250000000, 400000000);
     rate_controller_free(controller);
 }
 
@@ -368,6 +388,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_at_25_mbit_and_grows),
+        cmocka_unit_test(a_train_is_no_rate),
         cmocka_unit_test(random_loss_does_not_slow_it),
         cmocka_unit_test(loss_that_the_rate_makes_is_not_the_paths),
         cmocka_unit_test(a_remembered_rate_is_tried_and_judged),
