@@ -15,6 +15,7 @@
 #define GROWTH_MOST 8.0
 #define GROWTH_LEAST 4.0
 #define GROWTH_DOUBTED 2.0
+#define STRETCH_LONG 1.2     /* of the probe: less is soon made good */
 #define QUEUE_OF_STRETCH 0.3 /* half of it, were it seen all along */
 #define PROBE_QUEUE_RTTS 0.7 /* what a probe may leave behind where nothing more is carried */
 #define FOLLOWS 0.8          /* of the best delivered share seen */
@@ -332,9 +333,11 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
     double stretch = w.span - w.seconds;
     bool queued = sample->queue_mean_s > rate_queue_limit_s(c, 0.5) ||
                   stretch > STRETCH_LEAST_S + 2 * rate_queue_limit_s(c, 0);
-    /* Packets that a slower path stretched met a queue that grew with them. */
-    bool hesitated = startup->doubts == 0 && ratio < FOLLOWS &&
-                     sample->queue_mean_s < QUEUE_OF_STRETCH * stretch;
+    /* Packets that a slower path stretched met a queue that grew with them, and maybe had no room
+     * in it. */
+    bool hesitated = startup->doubts == 0 && stretch > STRETCH_LONG * w.seconds &&
+                     sample->queue_mean_s < QUEUE_OF_STRETCH * stretch &&
+                     w.delivered_bits > FOLLOWS * startup->best_ratio * w.sent_bits;
     if (ratio >= NEARLY || (ratio >= FOLLOWS && !queued)) {
         startup->doubts = 0;
         grow(c, delivered / startup->best_ratio);

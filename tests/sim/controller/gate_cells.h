@@ -9,7 +9,7 @@ struct gate_cell {
     struct path_config path;   /* queue_bytes is derived from queue_bdp when 0 */
     double queue_bdp;          /* of the first rate (of the policer, if there is one) */
     double duration_s, from_s; /* judged from here to the end */
-    unsigned petrels;          /* flows; each starts 0.7 s after the one before */
+    unsigned petrels;          /* flows; each starts 0.6 to 0.7 s after the one before */
     unsigned rivals;           /* CUBIC, unless: */
     bool bbr;
     bool rival_first;        /* it starts a second before the petrels, else a second after */

@@ -24,16 +24,21 @@ static double ceiling_bps(const struct gate_cell *cell, const struct world_confi
     return cell->path.loss_before ? bps : bps * (1 - cell->path.loss);
 }
 
-static uint64_t start_ns(const struct gate_cell *cell, unsigned flow)
+/* Who meets whom in which phase is chance, and what becomes of it must not be: an event finds each
+ * seed's flow at another point of its cycle, and flows follow each other at other distances. */
+static uint64_t start_ns(const struct gate_cell *cell, unsigned flow, uint64_t seed)
 {
     if (flow >= cell->petrels)
         return cell->rival_first ? 0 : NS_PER_S;
     if (cell->rivals > 0)
         return cell->rival_first ? NS_PER_S : 0;
-    return cell->petrels > 1 ? 100 * NS_PER_MS + flow * 700 * NS_PER_MS : 0;
+    if (cell->petrels > 1)
+        return 100 * NS_PER_MS + flow * (600 + seed * 37 % 110) * NS_PER_MS;
+    return cell->event_s > 1 ? seed * 37 % 500 * NS_PER_MS : 0;
 }
 
-static struct world_config config_of(const struct gate_cell *cell, bool frozen, bool trace)
+static struct world_config config_of(const struct gate_cell *cell, uint64_t seed, bool frozen,
+                                     bool trace)
 {
     struct world_config config = {.path = cell->path,
                                   .flow_count = cell->petrels + cell->rivals,
@@ -51,7 +56,7 @@ static struct world_config config_of(const struct gate_cell *cell, bool frozen, 
         flow->frozen = frozen;
         if (flow->unit_packets == 0)
             flow->unit_packets = rate > 40e9 ? 32 : rate > 4e9 ? 8 : rate > 4e8 ? 2 : 1;
-        flow->start_ns = start_ns(cell, i);
+        flow->start_ns = start_ns(cell, i, seed);
         if (i >= cell->petrels) {
             flow->kind = cell->bbr ? FLOW_BBR : FLOW_CUBIC;
             flow->source_bps = cell->rival_bps;
@@ -103,7 +108,7 @@ static void judge_event(const struct gate_cell *cell, const struct world_config 
 
 struct outcome gate_run(const struct gate_cell *cell, uint64_t seed, bool frozen, bool trace)
 {
-    struct world_config config = config_of(cell, frozen, trace);
+    struct world_config config = config_of(cell, seed, frozen, trace);
     struct outcome outcome = {0};
     world_run(&world, &config, seed);
     uint64_t from = config.queue_from_ns, until = config.duration_ns;
