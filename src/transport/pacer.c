@@ -2,6 +2,7 @@
 
 #include "base/units.h"
 #include "transport/limits.h"
+#include "transport/train_length.h"
 
 #define FORGET_NS (10 * NS_PER_MS)
 #define BURST_TRAINS 4u /* the system takes as many in one call */
@@ -70,8 +71,10 @@ size_t pacer_train_bytes(const struct pacer *pacer, uint64_t train_ns, size_t pa
     if (pacer->rate_bps != 0 && limit < bytes)
         bytes = (size_t)limit;
     size_t packets = bytes / packet_bytes;
-    if (packets < 2)
+    if (packets < 2 && train_ns >= TRAIN_SHORT_NS)
         packets = 2;
+    if (packets == 0)
+        packets = 1;
     if (packets > TRAIN_PACKETS_MAX)
         packets = TRAIN_PACKETS_MAX;
     while (packets > 1 && packets * packet_bytes > TRAIN_BYTES_MAX)

@@ -30,7 +30,7 @@ bool pacer_may_send(struct pacer *pacer, uint64_t train_ns, uint64_t now_ns);
 void pacer_sent(struct pacer *pacer, size_t bytes, uint64_t now_ns);
 /* How many bytes the next train may hold: `train_ns` of the rate of all lanes, so that many lanes
  * need no shorter trains than one, but at most four times that of this lane's; at least two
- * packets. */
+ * packets, or one where `train_ns` says that trains of TRAIN_SHORT_NS are too long. */
 size_t pacer_train_bytes(const struct pacer *pacer, uint64_t train_ns, size_t packet_bytes);
 /* Whether what follows `bytes` of a train of at most `train_bytes` is in the second half of what
  * leaves at once. */

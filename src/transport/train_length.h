@@ -32,7 +32,7 @@ void train_length_settled(struct train_length *length, const struct rtt *rtt, bo
                           uint64_t now_ns);
 /* From TRAIN_SHORT_NS to 4 ms: at most a sixth of the queue, and a sixteenth of a round trip (of
  * 14 ms at least, the time over which rates are measured). Down to an eighth of TRAIN_SHORT_NS
- * where even that proved too long. */
+ * where even that proved too long, and only then to a single packet. */
 uint64_t train_length_ns(const struct train_length *length, const struct rtt *rtt, uint64_t now_ns);
 
 #endif

@@ -129,6 +129,11 @@ static void tiny_queue(struct sim_case *c)
     c->world.links[0].queue_bytes = 5000;
 }
 
+static void two_packet_queue(struct sim_case *c)
+{
+    c->world.links[0].queue_bytes = 3000;
+}
+
 /* Each lane gets a quarter of what the path carries. */
 static void flow_policer(struct sim_case *c)
 {
@@ -368,6 +373,9 @@ const struct scenario path_scenarios[] = {
     {"shallow-queue", 100 * MBIT, 40 * MS, 0, 0, 55, shallow_queue, NULL},
     {"tiny-queue", 4 * MBIT, 10 * MS, 100, 200000, 88, tiny_queue, NULL},
     {"tiny-queue-20m", 20 * MBIT, 10 * MS, 200, 500000, 88, tiny_queue, NULL},
+    {"two-packet-queue", 4 * MBIT, 10 * MS, 200, 200000, 88, two_packet_queue, NULL},
+    {"two-packet-queue-20m", 20 * MBIT, 10 * MS, 200, 500000, 88, two_packet_queue, NULL},
+    {"two-packet-queue-1m", 1 * MBIT, 50 * MS, 60, 200000, 88, two_packet_queue, NULL},
     {"flow-policer", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer, four_lanes},
     {"flow-policer-pull", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer_pull, four_lanes},
     {"one-lane-is-enough", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 88, one_lane_is_enough,
