@@ -28,10 +28,11 @@ struct frame {
     dev_t device;
     ino_t inode;
     size_t path_size;
-    char *names; /* each ended by NUL */
+    char *names; /* each a byte of type and the name, ended by NUL */
     size_t names_size, names_capacity;
     uint32_t *order; /* offsets into names */
     size_t count, capacity, next;
+    size_t hinted; /* names before this one need no hint any more */
 };
 
 struct scan {
@@ -46,6 +47,7 @@ struct scan {
     size_t prefix_size; /* of the path as the filter sees it, with its "/" */
     char *filtered;     /* prefix, and room for a path */
     bool flat;
+    struct read_ahead *ahead; /* NULL: nobody reads them */
     uint64_t own_names;
     size_t path_size;
     char path[PACK_PATH_MAX + 256];
@@ -87,6 +89,11 @@ void scan_set_everything(struct scan *scan)
 void scan_set_flat(struct scan *scan)
 {
     scan->flat = true;
+}
+
+void scan_set_read_ahead(struct scan *scan, struct read_ahead *ahead)
+{
+    scan->ahead = ahead;
 }
 
 bool scan_set_filter(struct scan *scan, const struct filter *filter, unsigned side,
@@ -197,9 +204,9 @@ static bool reopen(struct scan *scan, struct frame *frame)
     return true;
 }
 
-static bool add_name(struct frame *frame, const char *name)
+static bool add_name(struct frame *frame, const struct dirent *found)
 {
-    size_t size = strlen(name) + 1;
+    size_t size = strlen(found->d_name) + 2;
     if (frame->names_size + size > frame->names_capacity) {
         size_t capacity = frame->names_capacity * 2 + 1024;
         char *names = realloc(frame->names, capacity);
@@ -216,7 +223,8 @@ static bool add_name(struct frame *frame, const char *name)
         frame->order = order;
         frame->capacity = capacity;
     }
-    memcpy(frame->names + frame->names_size, name, size);
+    frame->names[frame->names_size] = (char)found->d_type;
+    memcpy(frame->names + frame->names_size + 1, found->d_name, size - 1);
     frame->order[frame->count++] = (uint32_t)frame->names_size;
     frame->names_size += size;
     return true;
@@ -225,15 +233,15 @@ static bool add_name(struct frame *frame, const char *name)
 static int compare_names(const void *a, const void *b, void *names)
 {
     const char *base = names;
-    return strcmp(base + *(const uint32_t *)a, base + *(const uint32_t *)b);
+    return strcmp(base + *(const uint32_t *)a + 1, base + *(const uint32_t *)b + 1);
 }
 
 /* Reads the next chunk of names. False with errno when the directory cannot be read on. */
 static bool read_chunk(struct scan *scan, struct frame *frame)
 {
     size_t limit = scan->depth <= DEEP ? CHUNK_SIZE : CHUNK_SIZE_DEEP;
-    frame->names_size = frame->count = frame->next = 0;
-    while (frame->names_size + NAME_MAX < limit) {
+    frame->names_size = frame->count = frame->next = frame->hinted = 0;
+    while (frame->names_size + NAME_MAX + 2 < limit) {
         errno = 0;
         struct dirent *found = readdir(frame->stream);
         if (found == NULL) {
@@ -246,7 +254,7 @@ static bool read_chunk(struct scan *scan, struct frame *frame)
             scan->own_names++;
             continue;
         }
-        if (!add_name(frame, found->d_name)) {
+        if (!add_name(frame, found)) {
             errno = ENOMEM;
             frame->more = false;
             break;
@@ -433,6 +441,32 @@ static enum scan_result prepare(struct scan *scan, struct frame *frame, struct s
     return frame->count > 0 ? SCAN_ENTRY : SCAN_END;
 }
 
+static const char *name_of(const struct frame *frame, size_t index)
+{
+    return frame->names + frame->order[index] + 1;
+}
+
+static bool is_plain(const struct frame *frame, size_t index)
+{
+    return (unsigned char)frame->names[frame->order[index]] == DT_REG;
+}
+
+/* The names that follow the current one. */
+static void hint_ahead(struct scan *scan, struct frame *frame)
+{
+    if (frame->hinted <= frame->next)
+        frame->hinted = frame->next + 1;
+    size_t end = frame->next + READ_AHEAD_FILES;
+    if (end > frame->count)
+        end = frame->count;
+    for (; frame->hinted < end && read_ahead_has_room(scan->ahead); frame->hinted++) {
+        const char *name = name_of(frame, frame->hinted);
+        if (is_plain(frame, frame->hinted) && set_path(scan, frame, name) &&
+            !is_excluded(scan, false))
+            read_ahead_hint(scan->ahead, frame->fd, name);
+    }
+}
+
 enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct error *error)
 {
     if (!scan->started)
@@ -451,7 +485,9 @@ enum scan_result scan_next(struct scan *scan, struct scan_entry *entry, struct e
             pop(scan);
             continue;
         }
-        const char *name = frame->names + frame->order[frame->next++];
+        if (is_plain(frame, frame->next) && read_ahead_is_useful(scan->ahead))
+            hint_ahead(scan, frame);
+        const char *name = name_of(frame, frame->next++);
         if (!set_path(scan, frame, name))
             return problem(scan, entry, error, ENAMETOOLONG, "not sent");
         enum scan_result result = look(scan, frame, entry, error);

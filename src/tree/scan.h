@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "tree/filter.h"
+#include "tree/read_ahead.h"
 
 enum scan_result { SCAN_ENTRY, SCAN_PROBLEM, SCAN_END };
 
@@ -47,6 +48,9 @@ void scan_set_specials(struct scan *scan);
 void scan_set_everything(struct scan *scan);
 /* Directories below the root are entries, but not gone into. */
 void scan_set_flat(struct scan *scan);
+/* The files that are given will be read at once: those that follow in their directory are brought
+ * into memory meanwhile. Borrowed; NULL: not so. */
+void scan_set_read_ahead(struct scan *scan, struct read_ahead *ahead);
 /* How many names were left out until now because they are petrel's own. */
 uint64_t scan_own_names(const struct scan *scan);
 void scan_free(struct scan *scan);

@@ -293,6 +293,7 @@ static void source_close(void *context)
     walk_close(&source->deliveries);
     walk_close(&source->offers);
     walk_close(&source->counting);
+    read_ahead_free(source->ahead);
     offer_close(source);
     for (size_t i = 0; i < source->large_count; i++)
         large_close(source, &source->large[i]);
@@ -368,6 +369,7 @@ static struct file_source *source_new(struct operands *operands,
     source->offers.names = WALK_EXISTING;
     source->counting.names = WALK_ALL;
     source->answered_root = -1;
+    source->ahead = source->dry_run ? NULL : read_ahead_new(false);
     source->list_trees = (request->flags & TRANSFER_LIST_TREES) != 0;
     source->flags = request->flags;
     if (!extra_open(source, error) || !sent_open(source, error) ||

@@ -116,6 +116,7 @@ struct file_source {
     uint64_t next_id, files;
 
     struct walk deliveries, offers, counting;
+    struct read_ahead *ahead; /* of what will be delivered; NULL: nothing is read, or no memory */
     bool totals_final;
     uint64_t total_files, total_bytes, new_bytes;
 
@@ -123,6 +124,8 @@ struct file_source {
     size_t unanswered_bytes;
     struct pack_reader answered_reader; /* of the first answered one */
     bool answered_open, answered_held;
+    struct pack_reader hinted_reader; /* of the same one, where hints for reading ahead are */
+    bool hinted_open;
     struct item answered_item;
     int answered_root; /* the operand last opened for answered entries, -1 */
     size_t answered_operand;

@@ -177,6 +177,8 @@ static bool enter_tree(struct file_source *source, struct walk *walk)
     }
     strcpy(list->tree, list->path);
     list->in_tree = list->has_tree = true;
+    if (walk == &source->deliveries)
+        scan_set_read_ahead(walk->scan, source->ahead);
     if ((source->flags & TRANSFER_SPECIALS) != 0)
         scan_set_specials(walk->scan);
     if (scan_set_filter(walk->scan, &source->filter, FILTER_SENDER, list->tree))

@@ -247,8 +247,30 @@ static void drop_first_answered(struct file_source *source)
 {
     struct offer *offer = source->answered;
     source->answered = offer->next;
-    source->answered_open = false;
+    source->answered_open = source->hinted_open = false;
     free_offer(offer);
+}
+
+/* The entries that follow the current one, as far as they are files of the same operand to read. */
+static void hint_answered(struct file_source *source, const struct offer *offer)
+{
+    struct pack_reader *reader = &source->hinted_reader;
+    struct entry entry;
+    struct error error = {0};
+    uint32_t now = source->answered_reader.count;
+    if (source->answered_root < 0 || !read_ahead_is_useful(source->ahead))
+        return;
+    if (!source->hinted_open || reader->count < now)
+        *reader = source->answered_reader;
+    source->hinted_open = true;
+    while (reader->count < now + READ_AHEAD_FILES && read_ahead_has_room(source->ahead)) {
+        uint32_t index = reader->count;
+        if (pack_next(reader, &entry, &error) != PACK_ENTRY)
+            return;
+        bool reads = offer->answer[index] == ANSWER_SEND || offer->answer[index] == ANSWER_HASH;
+        if (reads && entry.kind == ENTRY_FILE && entry.name == source->answered_operand)
+            read_ahead_hint(source->ahead, source->answered_root, entry.path);
+    }
 }
 
 bool offer_next_item(struct file_source *source)
@@ -269,8 +291,10 @@ bool offer_next_item(struct file_source *source)
         struct item told;
         if (!source->answered_open || pack_next(reader, &entry, &error) != PACK_ENTRY)
             drop_first_answered(source);
-        else if (take_verdict(offer, index, &told) && look_again(source, &entry, &told))
+        else if (take_verdict(offer, index, &told) && look_again(source, &entry, &told)) {
+            hint_answered(source, offer);
             return true;
+        }
     }
     return false;
 }

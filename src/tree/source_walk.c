@@ -73,6 +73,8 @@ static void open_directory(struct file_source *source, struct walk *walk)
         walk->scan = scan_new(root, source->follow_links);
     if (root >= 0 && walk->scan == NULL)
         close(root);
+    if (walk->scan != NULL && walk == &source->deliveries)
+        scan_set_read_ahead(walk->scan, source->ahead);
     if (walk->scan != NULL && (source->flags & TRANSFER_SPECIALS) != 0)
         scan_set_specials(walk->scan);
     if (walk->scan != NULL && scan_set_filter(walk->scan, &source->filter, FILTER_SENDER,
