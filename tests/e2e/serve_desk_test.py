@@ -97,6 +97,8 @@ class Desk(Case):
         self.ask("limit", "16Mbit")
         theirs = self.copy(self.url("data/big"), self.path("near/a"))
         self.assertIn("limited by the other end's limit", theirs.stderr)
+        theirs = self.copy(self.path("near/a"), self.url("data/c"))
+        self.assertIn("limited by the peer's disk or its limit", theirs.stderr)
         self.ask("limit", "none")
         ours = self.copy("--limit", "16Mbit", self.url("data/big"), self.path("near/b"))
         self.assertIn("limited by --limit", ours.stderr)

@@ -120,15 +120,16 @@ int command_copy(int argc, char **argv)
         copy_options_release(&copy.options);
         return EXIT_OK;
     }
-    struct report_options report = {.quiet = copy.options.quiet,
-                                    .dry_run = copy.options.dry_run,
-                                    .push = copy.options.push,
-                                    .verbose = copy.options.verbose,
-                                    .json = copy.options.json,
-                                    .host = copy.options.host,
-                                    .own_limit = copy.options.limit_bps != 0 ||
-                                                 copy.options.policy.fixed_bps != 0,
-                                    .command_start_ns = started_ns};
+    struct report_options report = {
+        .quiet = copy.options.quiet,
+        .dry_run = copy.options.dry_run,
+        .push = copy.options.push,
+        .verbose = copy.options.verbose,
+        .json = copy.options.json,
+        .host = copy.options.host,
+        .limits = {.own = copy.options.limit_bps != 0 || copy.options.policy.fixed_bps != 0,
+                   .guests = copy.options.ssh.listening != NULL},
+        .command_start_ns = started_ns};
     copy.report = report_new(&report, &error);
     for (size_t i = 0; copy.report != NULL && !report.quiet && i < copy.options.remarks.count; i++)
         report_line(copy.report, "%s", copy.options.remarks.values[i]);

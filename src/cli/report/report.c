@@ -178,7 +178,7 @@ static void print_summary(struct report *report, const struct transfer_progress 
     if (report->options.dry_run)
         summary_dry_run(text, sizeof(text), progress, report->files, report->bytes);
     else
-        summary_text(text, sizeof(text), progress, &report->only, report->options.own_limit,
+        summary_text(text, sizeof(text), progress, &report->only, &report->options.limits,
                      command_ns);
     char *rest = text, *line;
     while ((line = strsep(&rest, "\n")) != NULL) {

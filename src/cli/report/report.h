@@ -6,6 +6,7 @@
 #ifndef PETREL_CLI_REPORT_H
 #define PETREL_CLI_REPORT_H
 
+#include "cli/report/summary.h"
 #include "transfer/transfer.h"
 
 struct report_options {
@@ -13,7 +14,7 @@ struct report_options {
     int verbose;
     const char *json; /* NULL: none; "": stdout; else a file */
     const char *host; /* as the user wrote it */
-    bool own_limit;   /* --limit, or a fixed rate */
+    struct summary_limits limits;
     uint64_t command_start_ns;
 };
 

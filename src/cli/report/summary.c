@@ -90,15 +90,17 @@ static void amounts(struct text *text, const struct transfer_progress *progress,
     others(text, progress, false);
 }
 
-static const char *limit_name(unsigned limit, bool sends, bool own_limit)
+static const char *limit_name(unsigned limit, bool sends, const struct summary_limits *limits)
 {
     switch ((enum session_limit)limit) {
     case LIMIT_PATH:
         return "the path";
     case LIMIT_OPTION:
-        return own_limit ? "--limit" : "the other end's limit";
+        return limits->own ? "--limit" : "the other end's limit";
     case LIMIT_CREDIT:
-        return sends ? "the peer's disk" : "our own disk";
+        return !sends           ? "our own disk"
+               : limits->guests ? "the peer's disk or its limit"
+                                : "the peer's disk";
     case LIMIT_SOURCE:
         return sends ? "our own disk" : "the peer's disk";
     case LIMIT_PROCESSOR:
@@ -110,7 +112,7 @@ static const char *limit_name(unsigned limit, bool sends, bool own_limit)
 }
 
 static void append_limit(struct text *text, const struct transfer_progress *progress,
-                         bool own_limit)
+                         const struct summary_limits *limits)
 {
     const uint64_t *limited_us = progress->sender.limited_us;
     unsigned most = 0;
@@ -122,12 +124,12 @@ static void append_limit(struct text *text, const struct transfer_progress *prog
     }
     if (sum > 0)
         append(text, "; limited by %s for %.0f %% of the time",
-               limit_name(most, progress->sends, own_limit), share(limited_us[most], sum));
+               limit_name(most, progress->sends, limits), share(limited_us[most], sum));
 }
 
 /* A copy of a moment says nothing about its path. */
-static void path(struct text *text, const struct transfer_progress *progress, bool own_limit,
-                 uint64_t took_ns)
+static void path(struct text *text, const struct transfer_progress *progress,
+                 const struct summary_limits *limits, uint64_t took_ns)
 {
     const struct session_statistics *session = &progress->session;
     const struct sender_figures *sender = &progress->sender;
@@ -137,7 +139,7 @@ static void path(struct text *text, const struct transfer_progress *progress, bo
                share(sender->packets_lost, sender->packets_sent),
                share(sender->payload_resent, sender->payload_sent),
                format_time(rtt, sizeof(rtt), session->rtt_ns));
-        append_limit(text, progress, own_limit);
+        append_limit(text, progress, limits);
         append(text, "\n");
     }
     uint64_t drops = session->peer_socket_drops + session->own_socket_drops;
@@ -147,14 +149,15 @@ static void path(struct text *text, const struct transfer_progress *progress, bo
 }
 
 char *summary_text(char *out, size_t capacity, const struct transfer_progress *progress,
-                   const struct summary_file *file, bool own_limit, uint64_t command_ns)
+                   const struct summary_file *file, const struct summary_limits *limits,
+                   uint64_t command_ns)
 {
     struct text text = {.at = out, .left = capacity};
     out[0] = '\0';
     uint64_t took_ns =
         progress->ended_ns > progress->started_ns ? progress->ended_ns - progress->started_ns : 0;
     amounts(&text, progress, took_ns, command_ns);
-    path(&text, progress, own_limit, took_ns);
+    path(&text, progress, limits, took_ns);
     if (file->known) {
         for (unsigned i = 0; i < 32; i++)
             append(&text, "%02x", file->hash[i]);

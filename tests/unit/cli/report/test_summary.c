@@ -26,12 +26,14 @@ static void has(const char *text, const char *part)
         fail_msg("\"%s\" does not say \"%s\"", text, part);
 }
 
+static struct summary_limits limits = {.own = true};
+
 static const char *text_of(const struct transfer_progress *progress,
                            const struct summary_file *file)
 {
     static char text[2048];
     static const struct summary_file none;
-    return summary_text(text, sizeof(text), progress, file != NULL ? file : &none, true,
+    return summary_text(text, sizeof(text), progress, file != NULL ? file : &none, &limits,
                         20 * NS_PER_S);
 }
 
@@ -81,6 +83,23 @@ static void test_what_limited_it(void **state)
         snprintf(expected, sizeof(expected), "limited by %s for 100 %%", theirs[i]);
         has(text_of(&progress, NULL), expected);
     }
+}
+
+/* With a listening petrel a limit may be the server's, or the key's. */
+static void test_limits_of_the_other_end(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    memset(progress.sender.limited_us, 0, sizeof(progress.sender.limited_us));
+    limits = (struct summary_limits){.guests = true};
+    progress.sender.limited_us[LIMIT_CREDIT] = 5;
+    has(text_of(&progress, NULL), "limited by the peer's disk or its limit for 100 %");
+    progress.sends = false;
+    has(text_of(&progress, NULL), "limited by our own disk for 100 %");
+    progress.sender.limited_us[LIMIT_CREDIT] = 0;
+    progress.sender.limited_us[LIMIT_OPTION] = 5;
+    has(text_of(&progress, NULL), "limited by the other end's limit for 100 %");
+    limits = (struct summary_limits){.own = true};
 }
 
 static void test_short_copies_say_nothing_of_the_path(void **state)
@@ -146,7 +165,7 @@ static void test_small_buffers(void **state)
     for (size_t capacity = 1; capacity < 600; capacity++) {
         char text[640];
         memset(text, 'Z', sizeof(text));
-        summary_text(text, capacity, &progress, &file, false, NS_PER_S);
+        summary_text(text, capacity, &progress, &file, &(struct summary_limits){0}, NS_PER_S);
         assert_true(strlen(text) < capacity);
         assert_int_equal(text[capacity], 'Z');
     }
@@ -158,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_one_file),
         cmocka_unit_test(test_failures_are_not_verified),
         cmocka_unit_test(test_what_limited_it),
+        cmocka_unit_test(test_limits_of_the_other_end),
         cmocka_unit_test(test_short_copies_say_nothing_of_the_path),
         cmocka_unit_test(test_all_there),
         cmocka_unit_test(test_drops),
