@@ -1,7 +1,7 @@
 /* Which cells the short test takes, and which are known to fail. */
 #include "gate_cells.h"
 
-/* One or two of each kind; one seed each. */
+/* One or two of each kind; three seeds each. */
 const char *const gate_quick[] = {"start-1g-100ms-1%",
                                   "start-5m-50ms-policer",
                                   "memory-high-1g-100ms",
