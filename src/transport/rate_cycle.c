@@ -16,6 +16,7 @@
 #define YIELDED 0.8       /* of the rate is left, and the queue is still there */
 #define EXCESS_ENOUGH 0.2 /* this much is looked into, chance or not */
 #define OVERLOAD 0.1
+#define UNFILLED_PACKETS 40.0
 #define TRIED 0.7 /* of the believed rate: below, what arrives says nothing of it */
 #define BRAKE_TARGETS 4.0
 #define BRAKE_SLOPE 0.3
@@ -173,6 +174,17 @@ static void note_starving(struct rate_controller *c, const struct rate_sample *s
         cycle->starved_s = 0;
         rate_set_base(c, s->sent_bps * 1.1);
     }
+}
+
+/* Even the less that the sender managed was too much: its interval says nothing of what the path
+ * carries, but that the belief is higher yet. */
+void rate_cycle_unfilled(struct rate_controller *c, const struct rate_sample *s)
+{
+    double excess = s->loss - c->ambient;
+    if (c->state == PHASE_CRUISE && s->plan.phase == PHASE_CRUISE && s->plan.epoch == c->epoch &&
+        !s->plan.waits && s->packets >= UNFILLED_PACKETS && s->sent_bps > TRIED * c->base_bps &&
+        excess > OVERLOAD && excess > 3 * s->sigma)
+        rate_cut(c, c->base_bps * (1 - excess));
 }
 
 /* With a queue all through the interval, what arrived is what the path carries, at whatever rate it

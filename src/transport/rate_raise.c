@@ -9,8 +9,10 @@
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
 #define PATIENT_S 0.02 /* shorter round trips can wait for more of them */
-#define COUNTED 3.0    /* packets that a raise adds, to be counted by them */
-#define UP_PASSES 0.5  /* share of a raise that must arrive */
+#define LARGE_STEP 0.2
+#define LARGE_ARRIVES 0.25
+#define COUNTED 3.0   /* packets that a raise adds, to be counted by them */
+#define UP_PASSES 0.5 /* share of a raise that must arrive */
 
 static const double ladder_gains[] = {0.25, 0.5, 1.0};
 
@@ -131,7 +133,11 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
     if (by_chance)
         lossy = lossy && (slow || excess > RATE_EXCESS_LARGE);
     bool arrived = by_chance ? !lossy : by_loss >= UP_PASSES || excess < RATE_EXCESS_MIN / 2;
-    if (arrived && (cycle->competing || !slow)) {
+    /* A large raise of which nothing arrived, by the receiver's clock, has failed whatever loss is
+     * believed to be the path's own. */
+    double by_arrival = (s->delivered_bps / (1 - c->ambient) / base - 1) / step;
+    bool lacking = step > LARGE_STEP && by_arrival + 2 * s->sigma / step < LARGE_ARRIVES;
+    if (arrived && !lacking && (cycle->competing || !slow)) {
         bool shorted = !by_chance && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);
         if (cycle->competing)
@@ -144,7 +150,7 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
     else if (lossy && !slow && c->path_class == PATH_UNKNOWN)
         c->path_class = PATH_SHALLOW;
     double ceiling = base;
-    if (lossy)
+    if (lossy || (lacking && !slow))
         ceiling = rate_clamp(s->delivered_bps / (1 - c->ambient), 0.9 * base, base);
     else if (slow)
         ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), 0.98 * base, 1.01 * base);

@@ -25,6 +25,7 @@
 #define FLIGHT_PACKETS 16.0
 #define FLIGHT_LEAST 0.25 /* of its interval */
 #define PROBE_RTTS 0.1
+#define OVERFLOWS 0.1      /* more lost than before the probe, and a queue: it is full */
 #define RATIO_LIKELY 0.65  /* no path worth using loses more than a third at a low rate */
 #define BEYOND_MEMORY 1.25 /* the second step: a true memory shows as a short queue */
 #define MEMORY_HELD_SHARE 0.95
@@ -323,6 +324,7 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
 {
     struct rate_startup *startup = &c->startup;
     struct window w = window_of(startup, 1e-9, 1);
+    double stretch = w.span - w.seconds;
     double delivered = window_delivered(startup, &w);
     double ratio = delivered * w.seconds / w.sent_bits / startup->best_ratio;
     if (startup->opening) {
@@ -330,7 +332,6 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
         return;
     }
     note_growth(startup, delivered, now_ns);
-    double stretch = w.span - w.seconds;
     bool queued = sample->queue_mean_s > rate_queue_limit_s(c, 0.5) ||
                   stretch > STRETCH_LEAST_S + 2 * rate_queue_limit_s(c, 0);
     /* Packets that a slower path stretched met a queue that grew with them, and maybe had no room
@@ -338,7 +339,12 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
     bool hesitated = startup->doubts == 0 && stretch > STRETCH_LONG * w.seconds &&
                      sample->queue_mean_s < QUEUE_OF_STRETCH * stretch &&
                      w.delivered_bits > FOLLOWS * startup->best_ratio * w.sent_bits;
-    if (ratio >= NEARLY || (ratio >= FOLLOWS && !queued)) {
+    double before = 0, known = loss_below(startup, 1.1 * startup->carried_bps, &before);
+    bool overflows = queued && w.events >= EVENTS_FEW && before >= FLIGHT_PACKETS &&
+                     w.lost > (known + OVERFLOWS) * w.packets;
+    if (overflows) {
+        leave(c, &w, queued, now_ns);
+    } else if (ratio >= NEARLY || (ratio >= FOLLOWS && !queued)) {
         startup->doubts = 0;
         grow(c, delivered / startup->best_ratio);
     } else if (hesitated) {

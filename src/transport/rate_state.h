@@ -272,6 +272,7 @@ void rate_cycle_plan(struct rate_controller *c, struct rate_plan *plan, uint64_t
 void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *sample,
                        uint64_t now_ns);
 /* An UP or DOWN brought nothing to judge by. */
+void rate_cycle_unfilled(struct rate_controller *c, const struct rate_sample *s);
 void rate_cycle_void(struct rate_controller *c, const struct rate_plan *plan);
 
 void rate_cruise_anew(struct rate_controller *c, uint64_t now_ns);

@@ -18,6 +18,12 @@
         .name = label, .path = {LINK(mbit, rtt), .loss = (p), .hesitates_ns = MS(70)},             \
         .queue_bdp = 1, STEADY(3, 1.5), .share = 0.90, .reach_rtts = 6.5, .reach_worst = 8         \
     }
+#define BUNCH_CELL(label, mbit, rtt, ms, p, source)                                                \
+    {                                                                                              \
+        .name = label, .path = {LINK(mbit, rtt), .loss = (p), .bunch_ns = MS(ms)}, .queue_bdp = 1, \
+        .flow = {.source_bps = MBIT(source)}, STEADY(3, 0), .share = 0.93,                         \
+        .overflow_most = (mbit) < 500 ? 0.02 : 0.005                                               \
+    }
 #define TRAINS_CELL(label, mbit, rtt, p)                                                           \
     {                                                                                              \
         .name = label, .path = {LINK(mbit, rtt), .loss = (p), .hesitates_ns = MS(20)},             \
@@ -127,6 +133,12 @@ const struct gate_cell gate_cells[] = {
     TRAINS_CELL("trains-1g-100ms-1%", 1000, 100, 0.01),
     TRAINS_CELL("trains-1g-20ms", 1000, 20, 0),
     TRAINS_CELL("trains-10g-100ms-1%", 10000, 100, 0.01),
+    /* A middle that wakes up each 2 ms: what arrives together was not sent at once. */
+    BUNCH_CELL("bunch-1g-5ms", 1000, 5, 2, 0, 0),
+    BUNCH_CELL("bunch-1g-5ms-1%", 1000, 5, 2, 0.01, 0),
+    BUNCH_CELL("bunch-1g-20ms", 1000, 20, 2, 0, 0),
+    BUNCH_CELL("bunch-1g-5ms-source-1.2g", 1000, 5, 2, 0, 1200),
+    BUNCH_CELL("bunch-100m-5ms", 100, 5, 1, 0, 0),
     /* A remembered path: true, ten times too high, ten times too low. */
     {.name = "memory-true-1g-100ms",
      .path = {LINK(1000, 100)},

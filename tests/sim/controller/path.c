@@ -226,6 +226,8 @@ struct path_fate path_send(struct path *path, unsigned flow, uint32_t packets, u
         arrives += random_below(&path->reorder_random, 8 * NS_PER_MS);
     if (path->config.shuffle_ns > 0)
         arrives += random_below(&path->reorder_random, path->config.shuffle_ns);
+    if (path->config.bunch_ns > 0)
+        arrives += path->config.bunch_ns - arrives % path->config.bunch_ns;
     fate.arrives_ns = arrives;
     return fate;
 }

@@ -41,6 +41,7 @@ struct path_config {
     double ack_loss;
     uint64_t ack_bps;          /* rate of the way back; 0: any */
     uint64_t service_noise_ns; /* a busy receiver: pauses of up to this, one every 10 ms or so */
+    uint64_t bunch_ns;         /* what arrives waits up to this long for the next wake-up */
     uint64_t hesitates_ns;     /* a cold one: one pause of up to this in the first two RTT */
 };
 
