@@ -8,7 +8,8 @@
 #define UP_SMALL 0.06
 #define TRAIN_NOISE_S 0.0002 /* packets leave in trains of up to 0.5 ms */
 #define UP_NOISY 0.25
-#define PATIENT_S 0.02 /* shorter round trips can wait for more of them */
+#define PATIENT_S 0.02  /* shorter round trips can wait for more of them */
+#define QUEUE_RESTS 0.3 /* targets */
 #define LARGE_STEP 0.2
 #define LARGE_ARRIVES 0.25
 #define COUNTED 3.0   /* packets that a raise adds, to be counted by them */
@@ -136,7 +137,8 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
     /* A large raise of which nothing arrived, by the receiver's clock, has failed whatever loss is
      * believed to be the path's own. */
     double by_arrival = (s->delivered_bps / (1 - c->ambient) / base - 1) / step;
-    bool lacking = step > LARGE_STEP && by_arrival + 2 * s->sigma / step < LARGE_ARRIVES;
+    bool lacking = step > LARGE_STEP && excess > c->ambient && excess > RATE_EXCESS_MIN &&
+                   by_arrival + 2 * s->sigma / step < LARGE_ARRIVES;
     if (arrived && !lacking && (cycle->competing || !slow)) {
         bool shorted = !by_chance && by_loss < by_delay && excess > s->sigma;
         double share = rate_clamp(shorted ? by_loss : by_delay, UP_PASSES, 1);
@@ -149,10 +151,13 @@ void rate_raise_sample(struct rate_controller *c, const struct rate_sample *s, u
         c->path_class = PATH_QUEUE;
     else if (lossy && !slow && c->path_class == PATH_UNKNOWN)
         c->path_class = PATH_SHALLOW;
+    /* Where no queue stands, the rate before the raise was not too high. */
+    bool rests = cycle->queue_rest_s < QUEUE_RESTS * rate_queue_target_s(c);
     double ceiling = base;
-    if (lossy || (lacking && !slow))
+    if (lossy)
         ceiling = rate_clamp(s->delivered_bps / (1 - c->ambient), 0.9 * base, base);
     else if (slow)
-        ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), 0.98 * base, 1.01 * base);
+        ceiling = rate_clamp(s->sent_bps / (1 + grown / s->seconds), rests ? base : 0.98 * base,
+                             1.01 * base);
     up_failed(c, ceiling, now_ns);
 }
