@@ -324,6 +324,9 @@ static void judge_probe(struct rate_controller *c, const struct rate_sample *sam
 {
     struct rate_startup *startup = &c->startup;
     struct window w = window_of(startup, 1e-9, 1);
+    /* A train may be handed on in one piece however slow the path was: then its delay tells. */
+    if (startup->opening && sample->queue_mean_s > w.seconds)
+        w.span = w.seconds + sample->queue_mean_s;
     double stretch = w.span - w.seconds;
     double delivered = window_delivered(startup, &w);
     double ratio = delivered * w.seconds / w.sent_bits / startup->best_ratio;
