@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/options/copy_options.h"
 #include "cli/report/exit_code.h"
 #include "cli/report/report.h"
 
@@ -23,26 +24,20 @@ static const char *mistyped(const char *word)
     return nearest_name(word, names);
 }
 
-/* Looks at the first word that is no option, and at words before it that may be an option's value.
- */
+/* Looks at the first word that is neither an option nor the value of one. */
 static bool check_command(int argc, char **argv, struct error *error)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        bool after_option = i > 1 && argv[i - 1][0] == '-';
-        if (argv[i][0] == '-')
-            continue;
-        const char *near = mistyped(argv[i]);
-        if (near != NULL && strcmp(near, argv[i]) == 0)
-            return error_set(error, ERROR_USAGE, "the command comes first: petrel %s ...", near);
-        if (near != NULL)
-            return error_set(error, ERROR_USAGE,
-                             "there is no command %s, nor a file of that name; did you mean "
-                             "petrel %s?",
-                             argv[i], near);
-        if (!after_option)
-            break;
-    }
-    return true;
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0)
+        i += options_await_value(copy_options_table(), argv[i]) ? 2 : 1;
+    const char *near = i < argc ? mistyped(argv[i]) : NULL;
+    if (near == NULL)
+        return true;
+    if (strcmp(near, argv[i]) == 0)
+        return error_set(error, ERROR_USAGE, "the command comes first: petrel %s ...", near);
+    return error_set(error, ERROR_USAGE,
+                     "there is no command %s, nor a file of that name; did you mean petrel %s?",
+                     argv[i], near);
 }
 
 /* A file opened in the place of a closed stdin, stdout or stderr would be read or written by

@@ -221,6 +221,8 @@ class BadInput(hosts.Case):
                             (["-P", "22", "doctro", "b"], "did you mean petrel doctor?"),
                             (["-q", "install", "b"], "the command comes first: petrel install")):
             self.assertIn(says, self.petrel(*words, code=USAGE, config=False).stderr)
+        for words in (["--retry-for", "4s"], ["-P", "22", "--retry-for", "4s"], ["-qP", "45"]):
+            self.fails(USAGE, "neither side", *words, "a", "b") # a value is no command, mistyped or not
         self.write("near/instal", 1) # a file of that name is meant
         self.fails(USAGE, "neither side", "instal", "b", cwd=self.path("near"))
 

@@ -372,6 +372,23 @@ static bool parse_long(const struct option *table, struct words *words, void *ta
     return use(words, option, target, value, error);
 }
 
+bool options_await_value(const struct option *table, const char *word)
+{
+    bool negated = false;
+    if (strncmp(word, "--", 2) == 0) {
+        const struct option *option = options_find(table, word + 2, strlen(word + 2), &negated);
+        return option != NULL && !negated && takes_value(option->kind);
+    }
+    for (const char *at = word + 1; word[0] == '-' && *at != '\0'; at++) {
+        const struct option *option = table;
+        while (!is_end(option) && option->short_name != *at)
+            option++;
+        if (is_end(option) || takes_value(option->kind))
+            return !is_end(option) && at[1] == '\0';
+    }
+    return false;
+}
+
 static bool parse_short(const struct option *table, struct words *words, void *target,
                         struct error *error)
 {

@@ -77,6 +77,8 @@ void option_uses_release(struct option_uses *uses);
 /* The row of a long name of `length` bytes, NULL if there is none. *negated: it is taken back. */
 const struct option *options_find(const struct option *table, const char *name, size_t length,
                                   bool *negated);
+/* Whether the word is an option, or several short ones, whose value is the word that follows. */
+bool options_await_value(const struct option *table, const char *word);
 /* The row that is nearest to a word that is none, NULL when none is near. */
 const struct option *options_nearest(const struct option *table, const char *word);
 /* Whether one of the two rules out the other: two names of one field, or NAME and no-NAME. */
