@@ -1,13 +1,11 @@
 /* petrel install and petrel uninstall: petrel in a host's cache, and away from it again. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
-#include "cli/options/copy_options.h"
-#include "cli/options/operand.h"
+#include "cli/options/host_command.h"
 #include "cli/options/ssh_option_rows.h"
 #include "cli/report/exit_code.h"
 #include "cli/start/install_offer.h"
@@ -46,29 +44,6 @@ static int print_help(void)
     return EXIT_OK;
 }
 
-static bool parse(struct install_options *options, int argc, char **argv, struct error *error)
-{
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    if (words == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for operands");
-    size_t count;
-    bool good =
-        options_parse_uses(table, argc, argv, options, words, &count, &options->uses, error);
-    if (good && !options->help) {
-        if (count != 1)
-            good = error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
-                             argv[0], argv[0]);
-        good = good && operand_parse_host(&options->host, words[0], error) &&
-               copy_options_lend(&options->settings, table, &options->ssh, options->host.host,
-                                 &options->uses, error) &&
-               ssh_options_finish(&options->ssh, error);
-        if (good && options->host.port != NULL)
-            options->ssh.port = options->host.port;
-    }
-    free(words);
-    return good;
-}
-
 static bool install(const struct install_options *options, struct error *error)
 {
     struct install_program program;
@@ -101,7 +76,13 @@ static int run(int argc, char **argv,
 {
     struct install_options options = {.ssh = {.stop = interrupt_watch()}};
     struct error error = {0};
-    bool good = parse(&options, argc, argv, &error);
+    const struct host_command command = {.table = table,
+                                         .ssh = &options.ssh,
+                                         .host = &options.host,
+                                         .uses = &options.uses,
+                                         .settings = &options.settings,
+                                         .help = &options.help};
+    bool good = host_command_parse(&command, argc, argv, &error);
     if (good && options.help)
         print_help();
     else

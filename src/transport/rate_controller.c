@@ -500,9 +500,10 @@ void rate_controller_on_interval(struct rate_controller *c, const struct rate_in
     if (plan->id != interval->id)
         return;
     if (says_nothing(plan, interval) || rate_blind_interval(c, interval, now_ns)) {
-        struct rate_sample unfilled = measure(c, plan, interval);
-        if (interval->app_limited && !interval->outage)
+        if (interval->app_limited && !interval->outage && interval->sent_packets > 0) {
+            struct rate_sample unfilled = measure(c, plan, interval);
             rate_cycle_unfilled(c, &unfilled);
+        }
         rate_cycle_void(c, plan);
         rate_startup_void(c, plan, now_ns);
         return;

@@ -176,19 +176,6 @@ static const struct rate_sample *logged(const struct rate_startup *startup, unsi
     return &startup->log[(startup->count - 1 - back) % RATE_STARTUP_LOG];
 }
 
-static void add_to(struct window *w, const struct rate_sample *s)
-{
-    w->seconds += s->seconds;
-    w->span += span_of(s);
-    w->packets += s->packets;
-    w->lost += s->lost;
-    w->events += s->events;
-    w->sent_bits += s->sent_bps * s->seconds;
-    w->delivered_bits += s->sent_bps * s->seconds * (1 - s->loss);
-    if (s->queue_s >= 0 && (w->queue_s < 0 || s->queue_s < w->queue_s))
-        w->queue_s = s->queue_s;
-}
-
 /* The newest samples of one step that span `seconds` and at least `packets`. */
 static struct window window_of(const struct rate_startup *startup, double seconds, double packets)
 {
@@ -199,7 +186,15 @@ static struct window window_of(const struct rate_startup *startup, double second
         const struct rate_sample *s = logged(startup, back);
         if (s->plan.step != step)
             break;
-        add_to(&w, s);
+        w.seconds += s->seconds;
+        w.span += span_of(s);
+        w.packets += s->packets;
+        w.lost += s->lost;
+        w.events += s->events;
+        w.sent_bits += s->sent_bps * s->seconds;
+        w.delivered_bits += s->sent_bps * s->seconds * (1 - s->loss);
+        if (s->queue_s >= 0 && (w.queue_s < 0 || s->queue_s < w.queue_s))
+            w.queue_s = s->queue_s;
     }
     return w;
 }

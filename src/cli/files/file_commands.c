@@ -238,6 +238,14 @@ static void take_flags(struct command_line *command, enum file_job_kind kind)
     command->job.json = command->options.json;
 }
 
+static bool take_paths(struct command_line *command, struct error *error)
+{
+    bool good = true;
+    for (size_t i = 0; i < command->count && good; i++)
+        good = take_path(command, command->words[i], error);
+    return good;
+}
+
 int command_clean(int argc, char **argv)
 {
     struct command_line command = {0};
@@ -264,9 +272,7 @@ int command_manifest(int argc, char **argv)
     if (good && command.count == 0)
         good = error_set(&error, ERROR_USAGE,
                          "petrel manifest needs a path: petrel manifest [[user@]host:]PATH...");
-    for (size_t i = 0; i < command.count && good; i++)
-        good = take_path(&command, command.words[i], &error);
-    good = good && settle(&command, &error);
+    good = good && take_paths(&command, &error) && settle(&command, &error);
     take_flags(&command, FILE_JOB_MANIFEST);
     return finish(&command, good, &error);
 }
@@ -280,9 +286,7 @@ int command_ls(int argc, char **argv)
         return EXIT_OK;
     if (good && command.count == 0)
         good = take_path(&command, ".", &error);
-    for (size_t i = 0; i < command.count && good; i++)
-        good = take_path(&command, command.words[i], &error);
-    good = good && settle(&command, &error);
+    good = good && take_paths(&command, &error) && settle(&command, &error);
     take_flags(&command, FILE_JOB_LIST);
     return finish(&command, good, &error);
 }

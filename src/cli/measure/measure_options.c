@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/units.h"
-#include "cli/options/copy_options.h"
+#include "cli/options/host_command.h"
 #include "cli/options/port_range.h"
 #include "cli/report/exit_code.h"
 #include "cli/report/json_report.h"
@@ -30,38 +30,20 @@ bool measure_option_time(void *target, const char *value, struct error *error)
            error_set(error, ERROR_USAGE, "--time is 100ms to 10m, such as 5s, not %s", value);
 }
 
-static bool parse(struct measure_options *options, const struct option *table, int argc,
-                  char **argv, struct error *error)
-{
-    const char **words = calloc((size_t)argc + 1, sizeof(*words));
-    size_t count = 0;
-    if (words == NULL)
-        return error_set(error, ERROR_MEMORY, "no memory for operands");
-    bool good =
-        options_parse_uses(table, argc, argv, options, words, &count, &options->uses, error);
-    if (good && !options->help) {
-        good = count == 1 ||
-               error_set(error, ERROR_USAGE, "petrel %s takes one host: petrel %s [user@]host",
-                         argv[0], argv[0]);
-        good = good && operand_parse_host(&options->host, words[0], error) &&
-               copy_options_lend(&options->settings, table, &options->ssh, options->host.host,
-                                 &options->uses, error) &&
-               ssh_options_finish(&options->ssh, error);
-        if (good && options->host.port != NULL)
-            options->ssh.port = options->host.port;
-    }
-    free(words);
-    return good;
-}
-
 bool measure_options_parse(struct measure_options *options, const struct option *table, int argc,
                            char **argv, int *code)
 {
+    const struct host_command command = {.table = table,
+                                         .ssh = &options->ssh,
+                                         .host = &options->host,
+                                         .uses = &options->uses,
+                                         .settings = &options->settings,
+                                         .help = &options->help};
     struct error error = {0};
     options->first_port = PORTS_FIRST;
     options->last_port = PORTS_LAST;
     *code = EXIT_OK;
-    if (!parse(options, table, argc, argv, &error)) {
+    if (!host_command_parse(&command, argc, argv, &error)) {
         fprintf(stderr, "petrel: %s\n", error.text);
         *code = EXIT_USAGE;
         return false;

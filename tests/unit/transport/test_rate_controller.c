@@ -339,6 +339,41 @@ static void idle_and_outages_decide_nothing(void **state)
     rate_controller_free(controller);
 }
 
+/* A sender that fills nine tenths of its belief, and of these 180 Mbit/s arrive. */
+static void too_much_is_too_much_though_unfilled(void **state)
+{
+    (void)state;
+    struct rate_config config = {.rtt_ns = RTT, .datagram_bytes = DATAGRAM, .seed = 1};
+    struct rate_controller *controller = start(&config);
+    struct ideal path = {.capacity_bps = 300e6};
+    while (path.now_ns < 30 * RTT)
+        step(&path, controller);
+    assert_in_range(decision_of(controller).base_bps, 270000000, 330000000);
+    for (unsigned i = 0; i < 20; i++) {
+        rate_controller_begin_interval(controller, path.id, path.now_ns);
+        uint64_t packet_ns = 8u * DATAGRAM * NS_PER_S / 180000000;
+        uint64_t sent = decision_of(controller).base_bps * 9 / 10 / 8 / DATAGRAM / 10;
+        uint64_t arrive = RTT / packet_ns < sent ? RTT / packet_ns : sent;
+        struct rate_interval interval = {.id = path.id++,
+                                         .start_ns = path.now_ns,
+                                         .end_ns = path.now_ns + RTT,
+                                         .settled_ns = path.now_ns + 2 * RTT,
+                                         .sent_packets = sent,
+                                         .sent_bytes = sent * DATAGRAM,
+                                         .delivered_packets = arrive,
+                                         .delivered_bytes = arrive * DATAGRAM,
+                                         .lost_packets = sent - arrive,
+                                         .loss_events = sent - arrive,
+                                         .rtt_min_ns = RTT,
+                                         .rtt_mean_ns = RTT,
+                                         .app_limited = true};
+        path.now_ns += RTT;
+        rate_controller_on_interval(controller, &interval, path.now_ns);
+    }
+    assert_in_range(decision_of(controller).base_bps, 180000000, 225000000);
+    rate_controller_free(controller);
+}
+
 static void new_path_halves_the_rate(void **state)
 {
     (void)state;
@@ -400,6 +435,7 @@ int main(void)
         cmocka_unit_test(fixed_paces_what_was_asked),
         cmocka_unit_test(fixed_breaks_when_under_half_arrives),
         cmocka_unit_test(idle_and_outages_decide_nothing),
+        cmocka_unit_test(too_much_is_too_much_though_unfilled),
         cmocka_unit_test(new_path_halves_the_rate),
         cmocka_unit_test(nonsense_stays_within_bounds),
     };
