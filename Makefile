@@ -6,7 +6,7 @@ export BUILD
 MESON_FILES := $(wildcard meson.build meson_options.txt src/*/meson.build tests/*/meson.build \
                  tests/*/*/meson.build)
 
-.PHONY: all demo test crash sim sim-gates bench bench-files bench-scale mutants deb check-deb dist check-arm64 install uninstall set-prefix with-tests format clean
+.PHONY: all demo test crash sim sim-gates bench bench-files bench-disk bench-scale mutants deb check-deb dist check-arm64 install uninstall set-prefix with-tests format clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -43,6 +43,11 @@ bench: all
 bench-files: all
 	@scripts/setup bench
 	@bench/files --build $(BUILD) $(ARGS)
+
+# From disk to disk beside dd on each and iperf3 between; as root, or ARGS="--source DIR --destination DIR".
+bench-disk: all
+	@scripts/setup bench
+	@bench/disk --build $(BUILD) $(ARGS)
 
 # What each number of lanes carries from memory to memory on the processors there are.
 bench-scale: all
