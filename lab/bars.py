@@ -1,7 +1,8 @@
 """Bars: what petrel has to reach in a cell, written down before it runs.
 
     bar: 3x                       three times the fastest other program of the cell
-    bar: 0.99x curl               of one of them; `above bbr8` is more than it
+    bar: 0.99x curl               of one of them: below it a loss, to 1/0.99 a tie, then ahead
+    bar: above bbr8               more than it
     bar: 0.95 of ceiling          of what the link can carry
     bar: 500 MB/s                 at least
     bar: resent at most 12%       also: sender memory, receiver memory (MB), processor (s/GB, both
@@ -77,4 +78,11 @@ class Bar:
         ratio = (petrel.rate or 0) / best.bound
         met = ratio > 1 if self.kind == "above" else ratio >= self.value
         more = "at least " if not best.finished else ""
+        if self.is_tie():
+            word = "ahead" if ratio > 1 / self.value else "a tie" if met else "a loss"
+            return met, f"{more}{ratio:.3f}x {best.name}, {word}"
         return met, f"{more}{ratio:.2f}x {best.name}"
+
+    def is_tie(self):
+        """Whether it asks to be no slower than another but for a little, which is worth a word of its own."""
+        return self.kind == "times" and self.value < 1

@@ -105,6 +105,7 @@ class Program:
         if self.variant and self.variant.split(":")[0] not in self.driver.VARIANTS:
             raise ValueError(f"{base} has no variant '{self.variant}'; it has: "
                              f"{', '.join(self.driver.VARIANTS) or 'none'}")
+        self.kinds = getattr(self.driver, "KINDS_OF", {}).get(self.variant, self.driver.KINDS)
 
 
 def short_hash(words):
@@ -273,11 +274,10 @@ class Matrix:
         if "beside-rate" in cell.words and "beside" not in cell.words:
             self.fail(lines["beside-rate"], "beside-rate is of the flow that 'beside' names")
         for program in cell.programs:
-            kinds = program.driver.KINDS
             kind = "beside" if "beside" in cell.words else "stream" if cell.stream_s else "copy"
-            if kind not in kinds:
+            if kind not in program.kinds:
                 self.fail(lines["programs"], f"{program.name} cannot do '{kind}' (cell "
-                          f"'{cell.name}'); it can: {', '.join(kinds)}")
+                          f"'{cell.name}'); it can: {', '.join(program.kinds)}")
 
     def sha256(self):
         """Of the whole text, bars included: results carry it, so bars cannot move afterwards."""

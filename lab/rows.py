@@ -22,8 +22,9 @@ def cell_words(figures, programs):
 
     misses = figures.misses()
     verdicts = [met for _, met, _ in figures.verdicts()]
+    ties = "; ".join(words for bar, met, words in figures.verdicts() if met and bar and bar.is_tie())
     verdict = "MISS: " + "; ".join(misses) if misses else "-" if not verdicts else \
-        "met" if all(verdicts) else "not judged: " + "; ".join(words for _, met, words in figures.verdicts()
+        "met" + (f" ({ties})" if ties else "") if all(verdicts) else "not judged: " + "; ".join(words for _, met, words in figures.verdicts()
                                                                if met is None)
     return [figures.cell.name, *(rate_words(figures.program(name)) for name in programs),
             number(figures.cell.ceiling()), number(figures.of_ceiling(petrel), 3),

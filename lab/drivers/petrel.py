@@ -1,7 +1,9 @@
 """petrel itself: a copy started over SSH, or `petrel bench` for a stream.
 
 Variants: fair, background (its policies). The time of a copy is petrel's own, from the first handshake
-packet to the receiver's word that all is verified; the whole command stands beside it.
+packet to the receiver's word that all is verified; the whole command stands beside it. `petrel/serve` copies
+to a `petrel serve` of its own each time; there is no login to leave out, so that its time is that of the whole
+command, as curl's is.
 """
 import json
 import os
@@ -12,10 +14,13 @@ import time
 
 TITLE = "petrel"
 KINDS = ("copy", "stream", "beside")
-VARIANTS = ("auto", "fair", "background")
+POLICIES = ("auto", "fair", "background")
+VARIANTS = (*POLICIES, "serve")
+KINDS_OF = {"serve": ("copy",)} # where a variant can do less
 NEEDS = {"near": [], "far": []}
 PACKAGES = ""
 PROCESSES = ("petrel", "petrel-hooks")
+PORT = 4717
 
 
 def program(place, job):
@@ -45,23 +50,35 @@ def settings(place, job):
 
 
 def run(place, job):
+    if job.variant == "serve":
+        return run_serve(place, job)
     return run_stream(place, job) if job.stream_s else run_copy(place, job)
 
 
 def run_copy(place, job):
-    events, log = f"{place.near.temp}/events", place.far.new_log()
+    log = place.far.new_log()
     words, environment = words_for(place, job, log)
     if job.visit == "repeated" and "petrel" not in place.visited: # the first visit, not counted
         place.near.measured([*words, *place.operands(job)], job.limit_s * 3, environment)
         place.visited.add("petrel")
         job.clear()
-    words = [*words, f"--json={events}", *place.operands(job)]
+    used, words, summary = measured(place, job, words, environment, place.operands(job))
+    return result_of(used, words, summary, place.far.used(log))
+
+
+def measured(place, job, words, environment, operands):
+    """Runs a copy; returns what it used, its words and its summary, which is None where it has none."""
+    events = f"{place.near.temp}/events"
+    words = [*words, f"--json={events}", *operands]
     used = place.near.measured(words, job.limit_s, environment, job.hopeless)
-    far = place.far.used(log)
     lines = [line for line in map(parsed, place.near.read(events).splitlines()) if line]
     summary = next((line for line in lines if line.get("event") == "summary"), None)
     if used.in_time and (used.code or summary is None):
         raise RuntimeError(f"petrel ended with {used.code}: {used.stderr.strip()[-400:]}")
+    return used, words, summary
+
+
+def result_of(used, words, summary, far):
     result = {"finished": used.in_time, "seconds": used.seconds, "command_seconds": used.seconds,
               "command": words, "near": used.figures(),
               "far": {"cpu_s": far[0], "rss_mb": far[1]}, "detail": {}}
@@ -75,6 +92,50 @@ def run_copy(place, job):
         result["detail"] = {name: summary[name] for name in (
             "packets_sent", "packets_lost", "datagram_bytes", "lanes", "rtt_seconds",
             "limited_seconds", "remembered_path")}
+    return result
+
+
+# ---- a petrel that listens ----
+
+def server_words(place, job, keys):
+    root = job.target_folder if job.direction == "push" else os.path.dirname(job.source)
+    return ["env", "PETREL_CONFIG=none", place.far_petrel, "serve", "-q", "--port", str(PORT), "--root",
+            f"lab={root}", "--identity", f"{keys}/identity", "--authorized-keys", f"{keys}/authorized_keys",
+            "--control=none"]
+
+
+def key_of(end, petrel, keys):
+    """The public key of an end, made the first time."""
+    return end.sh('mkdir -p "$1" && chmod 700 "$1" && PETREL_CONFIG=none "$2" key -q --identity "$1/identity"', keys,
+                  petrel, check=True).stdout
+
+
+def serve_operands(place, job):
+    remote = f"petrel://{place.far.address}:{PORT}/lab/"
+    if job.direction == "push":
+        return [job.source, remote + os.path.basename(job.target)]
+    return [remote + os.path.basename(job.source), job.target]
+
+
+def run_serve(place, job):
+    """Both keys are there and the client has met the server before, as with any copy but the first: nobody's
+    time of asking counts."""
+    ours, theirs = f"{place.near.temp}/keys-near", f"{place.far.temp}/keys-far"
+    known = key_of(place.far, place.far_petrel, theirs).split()[:2]
+    place.far.write(f"{theirs}/authorized_keys", key_of(place.near, place.petrel, ours))
+    place.near.write(f"{ours}/known_hosts", f"{place.far.address} {' '.join(known)}\n")
+    words, environment = program(place, job)
+    words += ["copy", "-q", "--identity", f"{ours}/identity", "--known-hosts", f"{ours}/known_hosts",
+              *(["--no-memory"] if job.visit == "first" else [])]
+    server = place.far.start(server_words(place, job, theirs))
+    try:
+        place.far.wait_port(PORT, kind="udp")
+        done = measured(place, job, words, environment, serve_operands(place, job))
+    finally:
+        far = server.stop()
+    result = result_of(*done, far)
+    result["detail"]["transfer_seconds"] = result["seconds"]
+    result["seconds"] = result["command_seconds"]
     return result
 
 

@@ -142,6 +142,28 @@ class Runs(Case):
         # A file of results is never written over.
         self.assertIn("exists", self.lab("matrix", path, "--out", self.out, code=2).stderr)
 
+    def test_a_petrel_that_listens(self):
+        path = self.write("programs: petrel/serve, bbr\nrepetitions: 2\nsize: 2MiB\ntime-limit: 30s\n"
+                          "cell: {direction}\n  direction: push | pull\n  rate: 200mbit\n  rtt: 10ms\n"
+                          "  bar: 0.01x bbr\n")
+        done = self.lab("matrix", path, "--out", self.out, "--no-calibration")
+        self.assertRegex(done.stdout, r"met \(\d\.\d{3}x bbr, (a tie|ahead)\)")
+        runs = [run for run in self.lines("run") if run["program"] == "petrel/serve"]
+        self.assertEqual([(run["cell"], run["repetition"]) for run in runs],
+                         [("push", 1), ("push", 2), ("pull", 1), ("pull", 2)])
+        for run in runs:
+            self.assertNotIn("failed", run)
+            self.assertTrue(run["finished"] and run["sha256_equal"])
+            self.assertTrue(any(word.startswith("petrel://") for word in run["command"]), run["command"])
+            # Nothing went by TCP, be it SSH or the way where UDP is silent.
+            self.assertEqual(run["emulator"]["forward"]["tcp"]["packets"], 0)
+            # The whole command, of which the transfer is a part.
+            self.assertEqual(run["seconds"], run["command_seconds"])
+            self.assertLess(0, run["detail"]["transfer_seconds"])
+            self.assertLessEqual(run["detail"]["transfer_seconds"], run["seconds"])
+            self.assertGreater(run["far"]["rss_mb"], 1)
+            self.assertGreater(run["far"]["cpu_s"], 0)
+
     def test_a_matrix_with_a_time_limit_says_what_it_is_at_least(self):
         path = self.write("programs: scp\nrepetitions: 1\nsize: 16MiB\ntime-limit: 3s\ncell: slow\n"
                           "  rate: 8mbit\n  rtt: 10ms\n")

@@ -24,6 +24,7 @@ import matrix_file  # noqa: E402
 import model  # noqa: E402
 import pack  # noqa: E402
 import results  # noqa: E402
+import rows  # noqa: E402
 import veth  # noqa: E402
 
 
@@ -95,8 +96,14 @@ class Matrices(unittest.TestCase):
             for cell, likely, most in guess.matrix_s(one):
                 self.assertTrue(0 < likely <= most, (name, cell.name))
         self.assertEqual((sizes["rift"], sizes["quick"]), (25, 6))
+        self.assertEqual(sizes["serve"], 6)
         for name in ("rift-10g", "falcon", "farwing", "fit", "fair", "burst", "bench", "ci"):
             self.assertIn(name, sizes)
+
+    def test_a_variant_may_do_less(self):
+        for work in ("stream: 5s", "beside: cubic"):
+            with self.assertRaisesRegex(matrix_file.MatrixError, "petrel/serve cannot do '.*it can: copy$"):
+                matrix(f"programs: petrel, petrel/serve\ncell: a\n  {work}\n")
 
     def test_published_figures_name_cells_that_there_are(self):
         import published
@@ -142,6 +149,13 @@ class Figures(unittest.TestCase):
                          ("queue at most 2.9ms (target 3)", False), ("keeps 45%", None)):
             verdict = self.figures([bar], runs).verdicts()[0]
             self.assertIs(verdict[1], met, (bar, verdict[2]))
+
+    def test_no_slower_but_for_a_little_is_a_tie_or_a_loss(self):
+        for rate, met, says in ((9.85, False, "0.985x scp, a loss"), (9.9, True, "0.990x scp, a tie"),
+                                (10.1, True, "1.010x scp, a tie"), (10.2, True, "1.020x scp, ahead")):
+            figures = self.figures(["0.99x scp"], [run("petrel", mb_per_s=rate), run("scp", mb_per_s=10.0)])
+            self.assertEqual(figures.verdicts()[0][1:], (met, says))
+            self.assertIn(says, rows.cell_words(figures, ["petrel", "scp"])[-1])
 
     def test_a_failure_of_petrel_is_a_miss_without_any_bar(self):
         self.assertIn("it broke", self.figures([], [run("petrel", failed="it broke")]).misses()[0])
