@@ -68,6 +68,12 @@ def policer(text):
     return text
 
 
+def lanes(text):
+    if text != "auto" and q.count(text) > 16:
+        raise ValueError(f"'{text}' is more than petrel has, 16")
+    return text
+
+
 # What the link does. Read here for faults and for the ceiling, handed to the emulator as written.
 LINK_KEYS = {
     "rate": q.rate_bps, "rate-back": q.rate_bps, "rtt": q.time_s, "queue": queue,
@@ -83,6 +89,7 @@ WORK_KEYS = {
     "stream": positive(q.time_s), "beside": one_of(*FLOW_PROGRAMS), "beside-rate": q.rate_bps,
     "visit": one_of("first", "repeated"), "tcp-buffers": one_of("tuned", "default"),
     "socket-buffers": positive(q.size_bytes), "link": one_of("emulated", "direct"),
+    "lanes": lanes,
 }
 TEXT_KEYS = {"about": str, "form": one_of("plain", "rift", "falcon", "farwing")}
 LIST_KEYS = ("programs", "bar", "groups")

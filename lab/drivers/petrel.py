@@ -33,15 +33,21 @@ def program(place, job):
     return [place.petrel], own
 
 
+def way_words(job):
+    """How it is to send: what the cell and the variant say."""
+    return [*(["--policy", job.variant] if job.variant else []),
+            *(["--lanes", job.words["lanes"]] if "lanes" in job.words else [])]
+
+
 def words_for(place, job, log):
     """The words of a copy but for its operands; the far end's usage goes to `log`."""
     words, environment = program(place, job)
     far = [place.far_petrel] if not job.socket_buffers else words
     far = ["env", *environment, *place.far.time_words(log), *far]
-    policy = ["--policy", job.variant] if job.variant else []
+    way = way_words(job)
     if job.visit == "first":
-        policy += ["--no-memory", "--no-reuse"]
-    return [*words, "copy", "-q", *policy, *place.ssh_options, "--remote-petrel",
+        way += ["--no-memory", "--no-reuse"]
+    return [*words, "copy", "-q", *way, *place.ssh_options, "--remote-petrel",
             shlex.join(far)], environment
 
 
@@ -149,7 +155,7 @@ def parsed(line):
 def run_stream(place, job):
     words = [place.petrel, "bench", "--no-tcp", "--time", f"{job.stream_s:g}s", "--json",
              *place.ssh_options, "--remote-petrel", place.far_petrel,
-             *(["--policy", job.variant] if job.variant else []),
+             *way_words(job),
              *(["--reverse"] if job.direction == "pull" else []), place.ssh_host]
     used = place.near.measured(words, job.stream_s * 2 + 30, ["PETREL_CONFIG=none"])
     try:

@@ -19,6 +19,7 @@ cell: one
   rate: 200mbit
   rtt: 10ms
   loss: 1%
+  lanes: 3
   bar: 0.01 of ceiling
   bar: sender memory at most 1MB (target 6)
 """
@@ -68,6 +69,7 @@ class Faults(Case):
         for text, line, says in (
                 ("cell: a\n  colour: red\n", 2, "unknown key 'colour'"),
                 ("programs: petrel\ncell: a\n  loss: 120%\n", 3, "loss: '120%' should be a share"),
+                ("programs: petrel\ncell: a\n  lanes: 17\n", 3, "'17' is more than petrel has"),
                 ("programs: petrel, scpx\ncell: a\n", 1, "unknown program 'scpx'"),
                 ("programs: petrel\ncell: a\n  bar: fast\n", 3, "'fast' is no bar"),
                 ("programs: petrel\ncell: a\n  rtt: 1ms\n  rtt: 2ms\n", 4, "stands twice"),
@@ -123,6 +125,7 @@ class Runs(Case):
             self.assertTrue(run["sha256_equal"])
             self.assertGreater(run["near"]["rss_mb"], 1)
             self.assertGreater(run["far"]["rss_mb"], 1)
+            self.assertGreaterEqual(run["detail"]["lanes"], 3)
             # Its own account of the loss is the link's.
             self.assertLess(abs(run["loss_percent"] - run["link_loss_percent"]), 1)
         place = self.lines("place")[0]

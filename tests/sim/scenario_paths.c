@@ -150,6 +150,30 @@ static void flow_policer_pull(struct sim_case *c)
     sim_case_pull(c);
 }
 
+/* The same at a rate where each lane has many packets on its way. */
+static void flows_of_300m(struct sim_case *c, unsigned lanes)
+{
+    c->world.links[0].flow_policer_bps = 300 * MBIT;
+    c->world.links[0].flow_policer_burst_bytes = 1000000;
+    c->world.hosts[SENDER].lanes = c->world.hosts[RECEIVER].lanes = lanes;
+}
+
+static void flows_of_300m_four_lanes(struct sim_case *c)
+{
+    flows_of_300m(c, 4);
+}
+
+static void flows_of_300m_one_lane(struct sim_case *c)
+{
+    flows_of_300m(c, 1);
+}
+
+static void flows_of_300m_auto(struct sim_case *c)
+{
+    flows_of_300m(c, 1);
+    c->world.hosts[SENDER].grows = true;
+}
+
 /* One lane carries all there is: a second brings nothing. */
 static void one_lane_is_enough(struct sim_case *c)
 {
@@ -378,6 +402,12 @@ const struct scenario path_scenarios[] = {
     {"two-packet-queue-1m", 1 * MBIT, 50 * MS, 60, 200000, 88, two_packet_queue, NULL},
     {"flow-policer", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer, four_lanes},
     {"flow-policer-pull", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 75, flow_policer_pull, four_lanes},
+    {"flows-of-300m-one-lane", 1200 * MBIT, 20 * MS, 60, BLOCK_SIZE, 22, flows_of_300m_one_lane,
+     NULL},
+    {"flows-of-300m-four-lanes", 1200 * MBIT, 20 * MS, 300, BLOCK_SIZE, 90,
+     flows_of_300m_four_lanes, NULL},
+    {"flows-of-300m-auto", 1200 * MBIT, 20 * MS, 700, BLOCK_SIZE, 75, flows_of_300m_auto,
+     four_lanes},
     {"one-lane-is-enough", 120 * MBIT, 20 * MS, 100, BLOCK_SIZE, 88, one_lane_is_enough,
      two_lanes_at_most},
     {"policer", 100 * MBIT, 40 * MS, 0, 0, 30, policer, NULL},
