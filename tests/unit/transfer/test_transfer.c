@@ -140,6 +140,24 @@ static void holds_content_back_for_its_entry(void **state)
     }
 }
 
+/* A peer that grants more than any sender has, and then acknowledges nothing: what is held for it
+ * are the sender's own few blocks. */
+static void credit_without_end_takes_no_memory(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 10, forty, COUNT(forty));
+    bench.sender_pool = 8;
+    bench.receiver_pool = 512;
+    bench_start(&bench);
+    fake_hold_acks(bench.wire, true);
+    assert_false(bench_steps(&bench, 100000));
+    assert_in_range(fake_blocks_sent(bench.wire), 2, 8);
+    fake_hold_acks(bench.wire, false);
+    bench_succeed(&bench);
+    bench_stop(&bench);
+}
+
 static void a_slow_sink_stops_the_sender(void **state)
 {
     (void)state;
@@ -463,6 +481,7 @@ int main(void)
         cmocka_unit_test(skips_what_exists),
         cmocka_unit_test(answers_large_offers),
         cmocka_unit_test(holds_content_back_for_its_entry),
+        cmocka_unit_test(credit_without_end_takes_no_memory),
         cmocka_unit_test(a_slow_sink_stops_the_sender),
         cmocka_unit_test(a_pace_is_kept),
         cmocka_unit_test(a_pace_from_the_start),

@@ -397,6 +397,33 @@ static void a_stream_has_no_padding_and_no_timers(void **state)
     opening_free(NULL);
 }
 
+/* A client that says something each second, and never what would end the handshake, gets no more
+ * time than one that is silent. */
+static void who_only_dawdles_is_not_waited_for(void **state)
+{
+    (void)state;
+    for (unsigned stream = 0; stream < 2; stream++) {
+        struct opening_config c = pair_config(true, stream ? 0 : 1), s = pair_config(false, 0);
+        c.stream = s.stream = stream;
+        struct opening *client = opening_new(&c, 0, NULL), *server = opening_new(&s, 0, NULL);
+        struct address to, from = pair_client_address(0);
+        uint8_t first[STREAM_PACKET_MAX], bytes[STREAM_PACKET_MAX];
+        size_t size = opening_send(client, &to, first, 1300, 0);
+        uint64_t now_ns = 0;
+        for (; now_ns < 60 * NS_PER_S && opening_state(server) == OPENING_RUNNING;
+             now_ns += NS_PER_S) {
+            opening_receive(server, stream ? NULL : &from, first, size, now_ns);
+            while (opening_send(server, &to, bytes, sizeof bytes, now_ns) > 0)
+                continue;
+        }
+        assert_int_equal(opening_state(server), OPENING_FAILED);
+        assert_int_equal(opening_error(server)->kind, ERROR_PEER_LOST);
+        assert_true(now_ns <= s.timeout_ns + 2 * NS_PER_S);
+        opening_free(client);
+        opening_free(server);
+    }
+}
+
 static void a_stream_refuses_a_stranger(void **state)
 {
     struct opening_config c = pair_config(true, 0), s = pair_config(false, 0);
@@ -639,6 +666,7 @@ int main(void)
         cmocka_unit_test(late_repeats_are_answered),
         cmocka_unit_test(a_peer_that_falls_silent_half_way),
         cmocka_unit_test(a_stream_has_no_padding_and_no_timers),
+        cmocka_unit_test(who_only_dawdles_is_not_waited_for),
         cmocka_unit_test(a_stream_refuses_a_stranger),
         cmocka_unit_test(a_wrong_proof_of_the_client_is_refused),
         cmocka_unit_test(a_wrong_proof_of_the_server_is_refused),

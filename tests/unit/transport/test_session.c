@@ -11,6 +11,7 @@
 #include "base/pool.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "transport/lane_internal.h"
 #include "transport/session_internal.h"
 
 #define FLIGHT_MAX 65536
@@ -38,6 +39,7 @@ struct pair {
     uint64_t delay_ns, now_ns;
     enum lane_kind kind;
     bool cut;     /* nothing passes */
+    bool hoards;  /* the server grants nothing more */
     bool crowded; /* the server's lanes take no command in every other round */
     unsigned round;
     uint8_t *source;
@@ -134,7 +136,10 @@ static void feed_receiver(struct pair *pair)
         assert_int_equal(event.length, length_of(pair, event.block));
         assert_memory_equal(event.bytes, pair->source + event.block, event.length);
         pair->whole++;
-        session_give_buffer(session, event.bytes);
+        if (pair->hoards)
+            pool_give(pair->pool, event.bytes);
+        else
+            session_give_buffer(session, event.bytes);
     }
     if (pair->whole == BLOCKS && !pair->done) {
         pair->done = true;
@@ -375,6 +380,60 @@ static void test_abort(void **state)
     pair_free(pair);
 }
 
+/* ---- a peer that lies ---- */
+
+/* Runs until the client has ended, and demands that it names the lie. */
+static void expect_lie_named(struct pair *pair, const char *says)
+{
+    uint64_t until = pair->now_ns + 10 * NS_PER_S;
+    while (pair->now_ns < until && !session_is_closed(pair->client.session))
+        advance(pair);
+    assert_int_equal(session_error(pair->client.session)->kind, ERROR_PROTOCOL);
+    assert_non_null(strstr(session_error(pair->client.session)->text, says));
+    pair_free(pair);
+}
+
+static void test_acks_of_what_was_never_sent(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_new(LANE_DATAGRAM, 1, 0, 10 * NS_PER_MS);
+    while (pair->whole < 4)
+        advance(pair);
+    session_lane(pair->server.session, 0)->window.largest += 100000;
+    expect_lie_named(pair, "acknowledged a packet that was never sent");
+}
+
+/* The sender takes it at its word, but gets no further ahead of what arrives. */
+static void test_credit_past_reason(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_new(LANE_DATAGRAM, 1, 0, 10 * NS_PER_MS);
+    pair->server.session->credit = UINT32_MAX;
+    while (pair->whole < 1)
+        advance(pair);
+    assert_int_equal(pair->client.session->peer_credit, UINT32_MAX);
+    pair->cut = true;
+    uint64_t until = pair->now_ns + 20 * NS_PER_S;
+    while (pair->now_ns < until)
+        advance(pair);
+    assert_true(pair->next_block < BLOCKS);
+    pair_free(pair);
+}
+
+static void test_more_blocks_than_granted(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_new(LANE_DATAGRAM, 1, 0, 10 * NS_PER_MS);
+    pair->client.session->peer_credit = UINT32_MAX;
+    pair->hoards = true;
+    uint64_t until = pair->now_ns + 10 * NS_PER_S;
+    while (pair->now_ns < until && !session_is_closed(pair->server.session))
+        advance(pair);
+    assert_int_equal(session_error(pair->server.session)->kind, ERROR_PROTOCOL);
+    assert_non_null(strstr(session_error(pair->server.session)->text, "than it was granted"));
+    pair_free(pair);
+}
+
 static void test_control_stream(void **state)
 {
     (void)state;
@@ -409,6 +468,9 @@ int main(void)
         cmocka_unit_test(test_outage),
         cmocka_unit_test(test_lost_peer),
         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_acks_of_what_was_never_sent),
+        cmocka_unit_test(test_credit_past_reason),
+        cmocka_unit_test(test_more_blocks_than_granted),
         cmocka_unit_test(test_control_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
