@@ -440,8 +440,7 @@ void driver_prepare_hint(struct driver *driver)
              "the system allows UDP buffers of only %u KiB, which costs speed on fast or long "
              "paths; to allow more: sudo sysctl -w%s%s",
              (receive ? statistics.receive_buffer : statistics.send_buffer) / 1024,
-             receive ? " net.core.rmem_max=16777216" : "",
-             send ? " net.core.wmem_max=16777216" : "");
+             receive ? UDP_RECEIVE_HINT : "", send ? UDP_SEND_HINT : "");
 }
 
 const char *driver_buffer_hint(const struct driver *driver)

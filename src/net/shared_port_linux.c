@@ -167,7 +167,7 @@ unsigned shared_port_add_seat(struct shared_port *shared, struct error *error)
             sockets[thread][i] = udp_open(i == 0 ? 4 : 6, &any, true, error);
             good = sockets[thread][i] != NULL;
             if (good)
-                udp_set_buffers(sockets[thread][i], IDLE_BUFFER);
+                udp_set_buffers(sockets[thread][i], IDLE_BUFFER, IDLE_BUFFER);
         }
     }
     struct udp_listener *seat =
@@ -210,13 +210,13 @@ static void drain(struct shared_port *shared, struct udp_socket *socket)
 static void widen(struct shared_port *shared, struct udp_socket *socket)
 {
     drain(shared, socket);
-    udp_set_buffers(socket, UDP_BUFFER_WANTED);
+    udp_set_buffers(socket, UDP_RECEIVE_WANTED, UDP_SEND_WANTED);
     udp_forget_drops(socket);
 }
 
 static void shrink(struct shared_port *shared, struct udp_socket *socket)
 {
-    udp_set_buffers(socket, IDLE_BUFFER);
+    udp_set_buffers(socket, IDLE_BUFFER, IDLE_BUFFER);
     drain(shared, socket);
 }
 

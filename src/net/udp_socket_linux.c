@@ -72,9 +72,9 @@ static void set_options(struct udp_socket *socket)
 {
     int descriptor = socket->descriptor;
     struct udp_statistics *statistics = &socket->statistics;
-    statistics->send_buffer = set_buffer(descriptor, SO_SNDBUFFORCE, SO_SNDBUF, UDP_BUFFER_WANTED);
+    statistics->send_buffer = set_buffer(descriptor, SO_SNDBUFFORCE, SO_SNDBUF, UDP_SEND_WANTED);
     statistics->receive_buffer =
-        set_buffer(descriptor, SO_RCVBUFFORCE, SO_RCVBUF, UDP_BUFFER_WANTED);
+        set_buffer(descriptor, SO_RCVBUFFORCE, SO_RCVBUF, UDP_RECEIVE_WANTED);
     switch_on(descriptor, SOL_SOCKET, SO_RXQ_OVFL);
     switch_on(descriptor, SOL_SOCKET, SO_TIMESTAMPNS);
 
@@ -204,11 +204,11 @@ void udp_stop_coalescing(struct udp_socket *socket)
     socket->statistics.coalescing = false;
 }
 
-void udp_set_buffers(struct udp_socket *socket, unsigned bytes)
+void udp_set_buffers(struct udp_socket *socket, unsigned receive, unsigned send)
 {
     struct udp_statistics *statistics = &socket->statistics;
-    statistics->send_buffer = set_buffer(socket->descriptor, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
-    statistics->receive_buffer = set_buffer(socket->descriptor, SO_RCVBUFFORCE, SO_RCVBUF, bytes);
+    statistics->send_buffer = set_buffer(socket->descriptor, SO_SNDBUFFORCE, SO_SNDBUF, send);
+    statistics->receive_buffer = set_buffer(socket->descriptor, SO_RCVBUFFORCE, SO_RCVBUF, receive);
 }
 
 void udp_forget_drops(struct udp_socket *socket)

@@ -12,7 +12,7 @@
 
 static uint64_t smallest_buffer(const struct worker *worker)
 {
-    uint64_t smallest = UDP_BUFFER_WANTED;
+    uint64_t smallest = UDP_RECEIVE_WANTED;
     for (unsigned i = 0; i < WORKER_SOCKETS; i++) {
         if (worker->sockets[i].udp == NULL)
             continue;

@@ -288,7 +288,7 @@ class Planted(Doctor):
                                      "PETREL_TEST_NO_OFFLOAD": "1"})
         planted = {"socket buffers here", "processor here", "offload here"}
         self.names("socket buffers here", ["213 kB", "small"], "slow",
-                   "sudo sysctl -w net.core.rmem_max=16777216 net.core.wmem_max=16777216", planted)
+                   "sudo sysctl -w net.core.rmem_max=67108864 net.core.wmem_max=16777216", planted)
         self.names("processor here", ["no AES", "ChaCha20"], "slow", "virtual machine", planted)
         self.names("offload here", "no UDP GSO", "slow", "fails in use", planted)
 

@@ -280,7 +280,7 @@ class Narrow(Survive):
              self.remote("far")], env=dict(os.environ, PETREL_TEST_BUFFER="212992"), text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         result = self.arrives(process)
-        self.assertEqual(result.stderr.count("sudo sysctl -w net.core.rmem_max=16777216 "
+        self.assertEqual(result.stderr.count("sudo sysctl -w net.core.rmem_max=67108864 "
                                              "net.core.wmem_max=16777216"), 1, result.stderr)
         with open(self.path("events")) as file:
             summary = json.loads(file.readlines()[-1])

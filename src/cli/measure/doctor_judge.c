@@ -213,9 +213,8 @@ static void judge_buffers(const struct machine_facts *machine, const char *where
     if (small)
         finding_next(finding, "%s%s%ssudo sysctl -w%s%s", host != NULL ? "on " : "",
                      host != NULL ? host : "", host != NULL ? ": " : "",
-                     machine->receive_buffer < UDP_BUFFER_SMALL ? " net.core.rmem_max=16777216"
-                                                                : "",
-                     machine->send_buffer < UDP_BUFFER_SMALL ? " net.core.wmem_max=16777216" : "");
+                     machine->receive_buffer < UDP_BUFFER_SMALL ? UDP_RECEIVE_HINT : "",
+                     machine->send_buffer < UDP_BUFFER_SMALL ? UDP_SEND_HINT : "");
 }
 
 static void judge_machine(const struct doctor_facts *facts, bool here, struct findings *findings)

@@ -304,14 +304,13 @@ static void judge_drops(const struct doctor_facts *facts, struct findings *findi
                 (unsigned long long)drops, (unsigned long long)packets);
     bool there = to->receiver_drops >= from->receiver_drops;
     unsigned granted = there ? facts->far.receive_buffer : facts->near.receive_buffer;
-    if (granted >= UDP_BUFFER_WANTED)
+    if (granted >= UDP_RECEIVE_WANTED)
         finding_next(finding,
                      "its buffer is as large as petrel wants it: the processor %s was too busy to "
                      "empty it; stop what else runs there, or copy with --limit",
                      there ? "there" : "here");
     else
-        finding_next(finding,
-                     "%s%s: sudo sysctl -w net.core.rmem_max=16777216, or a less busy processor",
+        finding_next(finding, "%s%s: sudo sysctl -w" UDP_RECEIVE_HINT ", or a less busy processor",
                      there ? "on " : "here", there ? facts->host : "");
 }
 
