@@ -26,7 +26,8 @@ struct transfer_progress {
     uint64_t started_ns, ended_ns; /* the session's start; the receiver's "verified" */
     uint64_t disk_wait_ns;         /* time the local disk held things up */
     uint64_t peer_disk_wait_ns;
-    bool sends; /* we are the sender */
+    bool sends;      /* we are the sender */
+    bool disk_rests; /* the disk side has nothing to do: set by who runs it */
     /* The sender's view of the path, told to the receiver about ten times a second. */
     struct sender_figures sender;
     /* The error that ended the transfer is the peer's, in its words. */

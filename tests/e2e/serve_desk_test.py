@@ -15,7 +15,7 @@ import time
 import unittest
 
 import hosts
-from hosts import FAR_EXEC, MIB, PETREL, wait_until
+from hosts import FAR_EXEC, HOST, MIB, PETREL, wait_until
 
 _spec = importlib.util.spec_from_file_location(
     "serve_test", os.path.join(os.path.dirname(os.path.abspath(__file__)), "serve_test.py"))
@@ -79,6 +79,59 @@ class Desk(Case):
         self.assertIs(self.status()["paused"], True)
         self.ask("resume")
         self.assertEqual(self.finish(process).code, 0)
+
+    def test_a_client_whose_copy_is_paused_is_told(self):
+        self.meet()
+        self.write("far/big", 20 * MIB)
+        self.write("near/big", 20 * MIB)
+        for words, says in (((self.url("data/big"), self.path("near/back")), "sent"),
+                            ((self.path("near/big"), self.url("data/there")), "taken")):
+            events = self.path(f"near/events-{says}")
+            process = self.start("copy", "--limit", "20Mbit", f"--json={events}", *words)
+            self.assertTrue(wait_until(lambda: any(c["bytes_done"] > 0 for c in self.clients()), 20))
+            self.ask("pause")
+            told = rf"{HOST} is alive but has {says} nothing for 15\.\d+ s: paused, limited or busy there"
+            try:
+                self.assertTrue(wait_until(lambda: self.notes(events, told), 40), self.lines(events))
+                self.assertTrue(wait_until(lambda: self.idle(events) >= 15, 10), self.lines(events))
+            finally:
+                self.ask("resume")
+            result = self.finish(process)
+            self.assertEqual(result.code, 0)
+            self.assertRegex(result.stderr, told)
+            self.assertTrue(self.notes(events, r"^goes on, after \d"), self.lines(events))
+            self.assertFalse(self.notes(events, "no answer"), self.lines(events))
+
+    def idle(self, path):
+        return max(one.get("idle_seconds", 0) for one in self.lines(path))
+
+    def lines(self, path):
+        with open(path) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+
+    def notes(self, path, form):
+        return [one for one in self.lines(path)
+                if one["event"] == "note" and re.search(form, one["text"])]
+
+    def test_silence_is_told(self):
+        """Without a terminal, too: of a path by which nothing comes any more."""
+        self.meet()
+        self.write("far/big", 20 * MIB)
+        events = self.path("near/events")
+        process = self.start("copy", "--limit", "20Mbit", f"--json={events}", self.url("data/big"), self.near)
+        self.assertTrue(wait_until(lambda: any(c["bytes_done"] > 0 for c in self.clients()), 20))
+        hosts.link("set", "--loss", "100%", "--loss-back", "100%")
+        try:
+            self.assertTrue(wait_until(lambda: self.notes(events, "no answer"), 40), self.lines(events))
+        finally:
+            hosts.link("set", "--loss", "0%", "--loss-back", "0%")
+        result = self.finish(process)
+        self.assertEqual(result.code, 0)
+        self.assertRegex(result.stderr, rf"no answer from {HOST} for 15\.\d+ s, waiting; "
+                                        "Ctrl-C ends the copy and keeps what has arrived")
+        self.assertTrue(self.notes(events, rf"{HOST} answers again, after \d"), self.lines(events))
+        self.assertTrue(any(one.get("silent_seconds", 0) >= 10 for one in self.lines(events)))
+        self.assertFalse(self.notes(events, "alive"), self.lines(events))
 
     def test_a_copy_that_stands_still_has_no_rate(self):
         self.meet()

@@ -183,7 +183,8 @@ exec ssh "$@"
         self.assertTrue(terminal.read_until(lambda output: b"ETA" in output))
         hosts.link("set", *outage)
         try:
-            told = terminal.read_until(lambda output: b"no answer for 3 s" in output, 20)
+            told = terminal.read_until(
+                lambda output: b"no answer for 3 s  waiting; Ctrl-C ends it" in output, 20)
         finally:
             hosts.link("set", "--loss", "0%", "--loss-back", "0%")
         self.assertTrue(told, terminal.output)

@@ -124,6 +124,7 @@ int command_copy(int argc, char **argv)
         .quiet = copy.options.quiet,
         .dry_run = copy.options.dry_run,
         .push = copy.options.push,
+        .stream = copy.options.stream,
         .verbose = copy.options.verbose,
         .json = copy.options.json,
         .host = copy.options.host,

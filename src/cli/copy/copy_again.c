@@ -50,6 +50,7 @@ static void tell_loss(struct copy *copy, const char *text)
     else
         format_time(time, sizeof(time), limit_ns);
     report_note(copy->report, "%s; trying again for up to %s", text, time);
+    report_silence_is_told(copy->report, copy->retry.heard_ns, copy->options.ssh.listening == NULL);
 }
 
 bool copy_goes_on(struct copy *copy, struct copy_try *try)

@@ -259,7 +259,7 @@ void copy_try_once(struct copy *copy, struct copy_try *try)
     }
     started = started &&
               (listening ? start_listening(copy, &try->error) : start_remote(copy, &try->error));
-    if (started && copy->retry.heard_ns != 0) {
+    if (started && !listening && copy->retry.heard_ns != 0) {
         char time[24];
         format_time(time, sizeof(time), driver_now() - copy->retry.heard_ns);
         report_note(copy->report, "%s answers again, after %s", copy->options.host, time);

@@ -16,7 +16,7 @@ struct runner {
     struct driver *driver;
     pthread_mutex_t lock;
     pthread_cond_t work_came;
-    bool has_work;
+    bool has_work, rests;    /* the disk thread: is to look again; waits for that */
     struct session *session; /* once attached */
     bool gave_up;
     uint64_t asked_ns;
@@ -54,11 +54,20 @@ static void *disk_thread(void *context)
         if (result == WORK_DID)
             continue;
         pthread_mutex_lock(&runner->lock);
+        runner->rests = true;
         while (!runner->has_work)
             pthread_cond_wait(&runner->work_came, &runner->lock);
-        runner->has_work = false;
+        runner->rests = runner->has_work = false;
         pthread_mutex_unlock(&runner->lock);
     }
+}
+
+static bool disk_rests(struct runner *runner)
+{
+    pthread_mutex_lock(&runner->lock);
+    bool rests = runner->rests;
+    pthread_mutex_unlock(&runner->lock);
+    return rests;
 }
 
 /* Signals are for the thread that obeys them: on this one they would only interrupt the disk. */
@@ -154,6 +163,7 @@ static void tick(void *context, uint64_t now_ns)
         runner->stop = asked;
     struct transfer_progress progress;
     transfer_progress(runner->transfer, &progress);
+    progress.disk_rests = disk_rests(runner);
     uint64_t heard_ns = progress.session.last_heard_ns;
     if (run->watch != NULL && !runner->gave_up)
         heed(runner, channel_watch_judge(run->watch, heard_ns, now_ns),

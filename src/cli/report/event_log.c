@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/units.h"
+#include "cli/report/stillness.h"
 #include "tree/display.h"
 
 #define PROGRESS_NS NS_PER_S
@@ -110,7 +111,7 @@ static void put_amounts(json_t *event, const struct transfer_progress *progress)
 }
 
 void event_log_progress(struct event_log *log, const struct transfer_progress *progress,
-                        uint64_t now_ns)
+                        uint64_t idle_ns, uint64_t now_ns)
 {
     if (now_ns < log->next_progress_ns)
         return;
@@ -121,6 +122,8 @@ void event_log_progress(struct event_log *log, const struct transfer_progress *p
     put_seconds(event, "rtt_seconds", progress->session.rtt_ns);
     put_number(event, "packets_sent", progress->sender.packets_sent);
     put_number(event, "packets_lost", progress->sender.packets_lost);
+    put_seconds(event, "silent_seconds", stillness_silent_ns(progress, now_ns));
+    put_seconds(event, "idle_seconds", idle_ns);
     emit(log, event);
 }
 

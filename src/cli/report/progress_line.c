@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/units.h"
+#include "cli/report/stillness.h"
 
 #define DRAW_NS (100 * NS_PER_MS)
 #define RATE_WINDOW_NS NS_PER_S
@@ -91,11 +92,26 @@ static void path_part(char *part, const struct transfer_progress *progress)
         snprintf(part, PART_MAX, "RTT %s", rtt);
 }
 
+/* The other end is idle only while it answers. */
+static bool add_stillness(char *text, size_t capacity, unsigned width, uint64_t silent_ns,
+                          uint64_t idle_ns)
+{
+    char part[PART_MAX];
+    uint64_t seconds = (idle_ns > 0 ? idle_ns : silent_ns) / NS_PER_S;
+    if (idle_ns == 0 && silent_ns < SILENCE_NS)
+        return false;
+    snprintf(part, PART_MAX, "%s for %llu s", idle_ns > 0 ? "nothing moves" : "no answer",
+             (unsigned long long)seconds);
+    add(text, capacity, width, part);
+    add(text, capacity, width, idle_ns > 0 ? "the other end is alive" : "waiting; Ctrl-C ends it");
+    return true;
+}
+
 char *progress_line_text(char *text, size_t capacity, unsigned width,
-                         const struct transfer_progress *progress, double rate_bps, uint64_t now_ns)
+                         const struct transfer_progress *progress, double rate_bps,
+                         uint64_t idle_ns, uint64_t now_ns)
 {
     char part[PART_MAX], rate[24];
-    const struct session_statistics *session = &progress->session;
     text[0] = '\0';
     if (progress->phase == PHASE_CONNECTING) {
         add(text, capacity, width, "connecting");
@@ -105,14 +121,8 @@ char *progress_line_text(char *text, size_t capacity, unsigned width,
     add(text, capacity, width, part);
     percent_part(part, progress);
     add(text, capacity, width, part);
-    uint64_t silent = session->last_heard_ns != 0 && now_ns > session->last_heard_ns
-                          ? now_ns - session->last_heard_ns
-                          : 0;
-    if (silent >= SILENCE_NS) {
-        snprintf(part, PART_MAX, "no answer for %llu s", (unsigned long long)(silent / NS_PER_S));
-        add(text, capacity, width, part);
+    if (add_stillness(text, capacity, width, stillness_silent_ns(progress, now_ns), idle_ns))
         return text;
-    }
     uint64_t whole_bps = rate_bps < 1e18 ? (uint64_t)rate_bps : UINT64_C(1000000000000000000);
     add(text, capacity, width, format_byte_rate(rate, sizeof(rate), whole_bps));
     eta_part(part, progress, rate_bps);
@@ -148,19 +158,6 @@ static void measure_rate(struct progress_line *line, const struct transfer_progr
     line->mark_bytes = came(progress);
 }
 
-/* What the peer says may still come in while nothing of ours gets through: a sender's question is
- * answered by acknowledgements alone. */
-static void note_answers(struct progress_line *line, struct session_statistics *session,
-                         uint64_t now_ns)
-{
-    bool waits = session->payload_sent > 0 && session->in_flight_bytes > 0;
-    if (!waits || session->packets_acked != line->answered_packets || line->answered_ns == 0)
-        line->answered_ns = now_ns;
-    line->answered_packets = session->packets_acked;
-    if (waits && line->answered_ns < session->last_heard_ns)
-        session->last_heard_ns = line->answered_ns;
-}
-
 /* A copy in the background leaves the terminal to others. */
 static bool in_foreground(void)
 {
@@ -169,17 +166,16 @@ static bool in_foreground(void)
 }
 
 void progress_line_draw(struct progress_line *line, const struct transfer_progress *progress,
-                        uint64_t now_ns)
+                        uint64_t idle_ns, uint64_t now_ns)
 {
     if (!line->enabled || (line->drawn && now_ns < line->last_draw_ns + DRAW_NS))
         return;
-    struct transfer_progress shown = *progress;
     measure_rate(line, progress, now_ns);
-    note_answers(line, &shown.session, now_ns);
     if (!in_foreground())
         return;
     char text[320];
-    progress_line_text(text, sizeof(text), terminal_width(), &shown, line->rate_bps, now_ns);
+    progress_line_text(text, sizeof(text), terminal_width(), progress, line->rate_bps, idle_ns,
+                       now_ns);
     fprintf(stderr, "\r%s\033[K", text);
     fflush(stderr);
     line->drawn = true;

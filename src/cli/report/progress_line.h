@@ -11,18 +11,17 @@ struct progress_line {
     /* For the rate of the last seconds. */
     uint64_t mark_ns, mark_bytes;
     double rate_bps;
-    /* When the peer last acknowledged something, or had nothing to acknowledge. */
-    uint64_t answered_ns, answered_packets;
 };
 
 void progress_line_init(struct progress_line *line, bool wanted);
+/* `progress` as stillness_look has left it; `idle_ns` is its stillness_idle_ns. */
 void progress_line_draw(struct progress_line *line, const struct transfer_progress *progress,
-                        uint64_t now_ns);
+                        uint64_t idle_ns, uint64_t now_ns);
 /* Before anything else is printed on stderr. */
 void progress_line_clear(struct progress_line *line);
 /* The text for a terminal of `width` columns; for tests. Returns `text`. */
 char *progress_line_text(char *text, size_t capacity, unsigned width,
                          const struct transfer_progress *progress, double rate_bps,
-                         uint64_t now_ns);
+                         uint64_t idle_ns, uint64_t now_ns);
 
 #endif

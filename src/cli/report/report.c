@@ -9,6 +9,7 @@
 #include "cli/report/event_log.h"
 #include "cli/report/exit_code.h"
 #include "cli/report/progress_line.h"
+#include "cli/report/stillness.h"
 #include "cli/report/summary.h"
 #include "net/driver.h"
 #include "tree/display.h"
@@ -19,6 +20,7 @@
 struct report {
     struct report_options options;
     struct progress_line line;
+    struct stillness stillness;
     struct event_log *log;    /* NULL: none */
     struct summary_file only; /* the one file, while there is no second */
     struct failures failures;
@@ -162,13 +164,40 @@ void report_way(struct report *report, const char *way, const char *cause, const
         event_log_way(report->log, way, cause, text);
 }
 
+static void tell_stillness(struct report *report, const struct stillness_news *news)
+{
+    char time[24];
+    const char *host = report->options.host;
+    format_time(time, sizeof(time), news->for_ns);
+    if (news->kind == STILLNESS_SILENT && news->over)
+        report_note(report, "%s answers again, after %s", host, time);
+    else if (news->kind == STILLNESS_SILENT)
+        report_note(report, "no answer from %s for %s, waiting; Ctrl-C ends the copy%s", host, time,
+                    report->options.stream ? "" : " and keeps what has arrived");
+    else if (news->kind == STILLNESS_IDLE && news->over)
+        report_note(report, "goes on, after %s", time);
+    else if (news->kind == STILLNESS_IDLE)
+        report_note(report, "%s is alive but has %s nothing for %s: %s there", host,
+                    report->options.push ? "taken" : "sent", time,
+                    report->options.limits.guests ? "paused, limited or busy" : "busy");
+}
+
+void report_silence_is_told(struct report *report, uint64_t since_ns, bool and_its_end)
+{
+    stillness_is_told(&report->stillness, since_ns, and_its_end);
+}
+
 void report_tick(void *context, const struct transfer_progress *progress)
 {
     struct report *report = context;
     uint64_t now_ns = driver_now();
-    progress_line_draw(&report->line, progress, now_ns);
+    struct transfer_progress shown = *progress;
+    struct stillness_news news = stillness_look(&report->stillness, &shown, now_ns);
+    uint64_t idle_ns = stillness_idle_ns(&report->stillness, &shown, now_ns);
+    tell_stillness(report, &news);
+    progress_line_draw(&report->line, &shown, idle_ns, now_ns);
     if (report->log != NULL && progress->phase == PHASE_MOVING)
-        event_log_progress(report->log, progress, now_ns);
+        event_log_progress(report->log, &shown, idle_ns, now_ns);
 }
 
 static void print_summary(struct report *report, const struct transfer_progress *progress,

@@ -11,6 +11,7 @@
 
 struct report_options {
     bool quiet, dry_run, push;
+    bool stream; /* standard input or output is an end of it */
     int verbose;
     const char *json; /* NULL: none; "": stdout; else a file */
     const char *host; /* as the user wrote it */
@@ -43,6 +44,8 @@ int report_usage(int argc, char **argv, const struct error *error);
 /* A line about the copy on stderr, unless quiet, and in the events. */
 void report_note(struct report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* That nothing is heard since then was told by a note, and perhaps its end will be. */
+void report_silence_is_told(struct report *report, uint64_t since_ns, bool and_its_end);
 /* A line for people on stderr, prefixed "petrel: ", clear of the progress line. */
 void report_line(struct report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -24,8 +24,8 @@ static void every_width(const struct transfer_progress *progress, double rate_bp
     for (unsigned width = 0; width <= WIDTH_MAX; width++) {
         char text[WIDTH_MAX + 20];
         memset(text, 'Z', sizeof(text));
-        assert_ptr_equal(progress_line_text(text, sizeof(text), width, progress, rate_bps, now_ns),
-                         text);
+        assert_ptr_equal(
+            progress_line_text(text, sizeof(text), width, progress, rate_bps, 0, now_ns), text);
         size_t length = strlen(text);
         assert_true(length < width || length == 0);
         assert_true(length == 0 || text[length - 1] != ' ');
@@ -74,7 +74,7 @@ static void test_small_buffers(void **state)
     for (size_t capacity = 1; capacity < 100; capacity++) {
         char text[128];
         memset(text, 'Z', sizeof(text));
-        progress_line_text(text, capacity, 200, &progress, 8e8, 10 * NS_PER_S);
+        progress_line_text(text, capacity, 200, &progress, 8e8, 0, 10 * NS_PER_S);
         assert_true(strlen(text) < capacity);
         assert_int_equal(text[capacity], 'Z');
     }
@@ -84,7 +84,7 @@ static const char *line_of(const struct transfer_progress *progress, double rate
                            uint64_t now_ns)
 {
     static char text[WIDTH_MAX];
-    return progress_line_text(text, sizeof(text), WIDTH_MAX, progress, rate_bps, now_ns);
+    return progress_line_text(text, sizeof(text), WIDTH_MAX, progress, rate_bps, 0, now_ns);
 }
 
 static void has(const char *text, const char *part)
@@ -120,8 +120,21 @@ static void test_silence(void **state)
     assert_null(strstr(line_of(&progress, 8e8, 11 * NS_PER_S), "no answer"));
     has(line_of(&progress, 8e8, 17 * NS_PER_S), "no answer for 7 s");
     assert_null(strstr(line_of(&progress, 8e8, 17 * NS_PER_S), "MB/s"));
+    has(line_of(&progress, 8e8, 17 * NS_PER_S), "waiting; Ctrl-C ends it");
     progress.session.last_heard_ns = 0;
     assert_null(strstr(line_of(&progress, 8e8, 17 * NS_PER_S), "no answer"));
+}
+
+/* Whoever answers is not silent, though keepalives are seconds apart. */
+static void test_idleness(void **state)
+{
+    (void)state;
+    struct transfer_progress progress = sample();
+    char text[WIDTH_MAX + 20];
+    progress_line_text(text, sizeof(text), WIDTH_MAX, &progress, 8e8, 21 * NS_PER_S, 17 * NS_PER_S);
+    has(text, "nothing moves for 21 s");
+    has(text, "the other end is alive");
+    assert_null(strstr(text, "no answer"));
 }
 
 static void test_at_the_end(void **state)
@@ -139,7 +152,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_width),   cmocka_unit_test(test_extreme_numbers),
         cmocka_unit_test(test_small_buffers), cmocka_unit_test(test_what_it_says),
-        cmocka_unit_test(test_silence),       cmocka_unit_test(test_at_the_end),
+        cmocka_unit_test(test_silence),       cmocka_unit_test(test_idleness),
+        cmocka_unit_test(test_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
