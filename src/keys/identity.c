@@ -73,7 +73,8 @@ bool identity_load(const char *path, struct identity *identity, struct error *er
     if (load(path, identity, &cause))
         return true;
     if (cause.kind == ERROR_NOT_FOUND)
-        return error_set(error, cause.kind, "there is no identity %s; petrel key makes one", path);
+        return error_set(error, cause.kind,
+                         "there is no identity %s; petrel key --identity=%s makes one", path, path);
     return error_set(error, cause.kind, "%s", cause.text);
 }
 

@@ -260,7 +260,20 @@ class Copies(Case):
         self.meet()
         self.fails(1, ("-P", "petrel://"), "-P", "4717", self.url("data/met"), self.near)
         missing = self.path("cl/mistyped")
-        self.fails(NOT_FOUND, "mistyped", "--identity", missing, self.url("data/met"), self.near)
+        self.fails(NOT_FOUND, f"petrel key --identity={missing} makes one", "--identity", missing,
+                   self.url("data/met"), self.near)
+        self.assertFalse(os.path.exists(missing))
+
+    def test_a_server_makes_no_key_under_a_name_that_was_given(self):
+        """Its clients would refuse the new one."""
+        missing = self.path("srv/mistyped")
+        words = [PETREL, "serve", "--root", f"x={self.near}", "--port", "4799", "--control", "none",
+                 "--authorized-keys", self.keys, "--identity", missing]
+        refused = subprocess.run(words, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 timeout=30)
+        self.assertEqual(refused.returncode, NOT_FOUND, refused.stderr)
+        self.assertIn(f"there is no identity {missing}; petrel key --identity={missing} makes one",
+                      refused.stderr)
         self.assertFalse(os.path.exists(missing))
 
 

@@ -118,16 +118,19 @@ const struct option *serve_options_table(void)
 
 /* ---- what it needs ---- */
 
+/* A key that was named is there: a slip in its name would make another one, which the server's
+ * clients refuse. */
 static bool load_identity(const struct serve_options *options, struct serve_setup *setup,
                           struct error *error)
 {
     bool made = false;
-    char *own = options->identity == NULL ? identity_default_path(error) : NULL;
-    const char *path = own != NULL ? own : options->identity;
+    if (options->identity != NULL)
+        return identity_load(options->identity, &setup->identity, error);
+    char *path = identity_default_path(error);
     bool good = path != NULL && identity_load_or_make(path, &setup->identity, &made, error);
     if (good && made)
         fprintf(stderr, "petrel serve: made a key in %s\n", path);
-    free(own);
+    free(path);
     return good;
 }
 
