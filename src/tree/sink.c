@@ -378,6 +378,7 @@ static void sink_close(void *context)
     sink->emit = ignore_report; /* nobody listens any more */
     large_discard_all(sink);
     offer_discard_all(sink);
+    ahead_close(sink);
     if (sink->is_full) /* what is whole has its room */
         batch_flush(sink);
     batch_discard(sink);

@@ -5,6 +5,7 @@
  *   sink_path.c       paths of entries, open directories, temporary names
  *   sink_entry.c      packed blocks: small files, links, entries of large files
  *   sink_offer.c      offers: what is there already is looked at, piece by piece, and answered
+ *   sink_ahead.c      offered small files that will be read, brought into memory before
  *   sink_hold.c       of an offered large file: what is there, hashed and told in pieces
  *   sink_keep.c       blocks that need not come: taken from what is there
  *   sink_find.c       content that is there under another name
@@ -180,6 +181,13 @@ struct asked {
     uint8_t bytes[];
 };
 
+/* How far the entries of an offer were looked at for what will be read. */
+struct ahead {
+    struct read_ahead *helpers; /* NULL: not needed yet, or no memory */
+    const struct asked *asked;  /* whose entries `reader` gives, NULL: none's */
+    struct pack_reader reader;
+};
+
 /* Blocks that are zeros. */
 struct hole_range {
     uint32_t first, count;
@@ -275,6 +283,7 @@ struct file_sink {
     bool index_ready;
     struct asked *asked; /* oldest first */
     size_t asked_bytes;
+    struct ahead ahead;
     struct holding *holdings;
     size_t holding_count, told_blocks, journal_count;
     uint8_t *block;            /* BLOCK_SIZE, for reading what is here; NULL until needed */
@@ -327,6 +336,9 @@ void place_close(struct place *place);
 /* sink_path.c */
 /* Sets sink->path for an entry. False (protocol error, said) when it may not be there. */
 bool sink_set_path(struct file_sink *sink, const struct entry *entry);
+/* Where an entry would land, below root, with nothing checked. */
+void sink_entry_path(const struct file_sink *sink, const struct entry *entry,
+                     char path[SINK_PATH_MAX + 2]);
 /* Where the file is that an entry of kind HARD_LINK is another name of. False (said) when it may
  * not be there. */
 bool sink_target_path(struct file_sink *sink, const struct entry *entry,
@@ -403,6 +415,13 @@ bool offer_cancel(struct file_sink *sink, uint32_t block, uint32_t entry);
 void offer_discard_all(struct file_sink *sink);
 /* Reads a whole small file of `size` bytes into sink->block. */
 bool offer_read(struct file_sink *sink, int fd, uint64_t size);
+
+/* sink_ahead.c */
+/* A small file of that offer is about to be looked at, the one that its reader gave last. */
+void ahead_look(struct file_sink *sink, const struct asked *asked);
+/* The offer goes. */
+void ahead_forget(struct file_sink *sink, const struct asked *asked);
+void ahead_close(struct file_sink *sink);
 
 /* sink_hold.c */
 /* Whether anything is there that an offered large file may have blocks in. */

@@ -233,6 +233,7 @@ static bool say_answer(struct file_sink *sink, struct asked *asked)
 
 static void free_asked(struct file_sink *sink, struct asked *asked)
 {
+    ahead_forget(sink, asked);
     sink->asked_bytes -= asked->size;
     free(asked->verdicts);
     free(asked->hashes);
@@ -293,6 +294,8 @@ static bool answer_some(struct file_sink *sink, struct asked *asked)
             asked->reader = before; /* its turn comes again */
             return true;
         }
+        if (entry.kind == ENTRY_FILE)
+            ahead_look(sink, asked);
         enum answer_verdict verdict = answer(sink, asked, &entry);
         asked->verdicts[asked->count++] = (uint8_t)verdict;
         read += verdict == ANSWER_HASH ? entry.size : 0;

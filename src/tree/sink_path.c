@@ -45,6 +45,18 @@ static bool has_own_name(const char *path)
     }
 }
 
+void sink_entry_path(const struct file_sink *sink, const struct entry *entry,
+                     char path[SINK_PATH_MAX + 2])
+{
+    const char *prefix = sink->place.prefixes[entry->name];
+    size_t size = strlen(prefix);
+    memcpy(path, prefix, size);
+    if (size > 0 && entry->path_size > 0)
+        path[size++] = '/';
+    memcpy(path + size, entry->path, entry->path_size);
+    path[size + entry->path_size] = '\0';
+}
+
 bool sink_set_path(struct file_sink *sink, const struct entry *entry)
 {
     const struct place *place = &sink->place;
@@ -66,13 +78,7 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
                       : "the peer sent a hard link, which was not asked for");
         return sink_fail(sink, &error);
     }
-    const char *prefix = place->prefixes[entry->name];
-    size_t size = strlen(prefix);
-    memcpy(sink->path, prefix, size);
-    if (size > 0 && !is_root)
-        sink->path[size++] = '/';
-    memcpy(sink->path + size, entry->path, entry->path_size);
-    sink->path[size + entry->path_size] = '\0';
+    sink_entry_path(sink, entry, sink->path);
     if (has_own_name(sink->path)) {
         char name[200];
         error_set(&error, ERROR_REFUSED, "the peer sent %s, a name that petrel keeps to itself",

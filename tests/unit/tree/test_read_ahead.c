@@ -17,7 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/aligned.h"
+#include "base/block.h"
 #include "copy.h"
+#include "tree/pack.h"
 #include "tree/read_ahead.h"
 #include "tree/scan.h"
 
@@ -204,6 +207,102 @@ static void test_walk(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+/* ---- a receiving end that is offered what it has ---- */
+
+static size_t answered;
+
+static void on_report(void *context, const struct sink_report *report)
+{
+    (void)context;
+    if (report->kind == SINK_BUFFER_FREE)
+        aligned_free(report->bytes);
+    if (report->kind == SINK_ANSWER)
+        answered = report->length;
+}
+
+static void offer_files(struct file_sink *sink, int count, size_t size)
+{
+    static struct pack_writer writer;
+    char name[32];
+    struct sink_job job = {.kind = SINK_BLOCK, .packed = true};
+    job.bytes = aligned_new(BLOCK_SIZE, 4096);
+    pack_start(&writer, job.bytes, BLOCK_SIZE, PACK_OFFER);
+    for (int i = 0; i < count; i++) {
+        int length = snprintf(name, sizeof name, "f%03d", i);
+        struct entry entry = {
+            .kind = ENTRY_FILE, .path = name, .path_size = (size_t)length, .size = size};
+        assert_true(pack_add(&writer, &entry));
+    }
+    job.length = (uint32_t)pack_size(&writer);
+    file_sink_ops.accept(sink, &job, on_report, NULL);
+}
+
+static struct file_sink *open_sink(uint64_t flags)
+{
+    struct transfer_request request = {.flags = flags, .destination = strdup(base)};
+    struct error error = {0};
+    uint8_t bitmap[1];
+    assert_true(transfer_request_add(&request, "", true));
+    struct file_sink *sink = file_sink_new();
+    assert_non_null(sink);
+    assert_true(file_sink_ops.open(sink, &request, bitmap, 1, &error));
+    transfer_request_release(&request);
+    return sink;
+}
+
+/* Whether file 90 of the offer, which the first hints reach, is in memory after a piece of work
+ * that ends before it. */
+static bool is_brought(int fds[FILES], uint64_t flags, bool wait)
+{
+    struct file_sink *sink = open_sink(flags);
+    answered = 0;
+    offer_files(sink, FILES, 5000);
+    assert_true(file_sink_ops.work(sink, NULL, on_report, NULL));
+    assert_int_equal(answered, 0);
+    for (int i = 0; i < 10000 && wait && !is_in_memory(fds[90]); i++)
+        wait_a_little();
+    bool brought = is_in_memory(fds[90]);
+    assert_false(is_in_memory(fds[FILES - 1])); /* a few at a time */
+    while (file_sink_ops.work(sink, NULL, on_report, NULL))
+        ;
+    assert_true(answered >= FILES);
+    file_sink_ops.close(sink);
+    return brought;
+}
+
+static void test_receiving(void **state)
+{
+    (void)state;
+    static int fds[FILES];
+    char name[32];
+    struct rusage then, now;
+    int directory = open(base, O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(name, sizeof name, "f%03d", i);
+        fds[i] = make(directory, name, 5000);
+    }
+    close(directory);
+    size_t before = open_descriptors();
+    bool tells = true;
+    for (int i = 0; i < FILES && tells; i++)
+        tells = forget(fds[i]);
+    getrusage(RUSAGE_SELF, &then);
+    bool brought = !tells || is_brought(fds, 0, true);
+    getrusage(RUSAGE_SELF, &now);
+    tells = tells && now.ru_inblock != then.ru_inblock;
+    for (int i = 0; i < FILES && tells; i++)
+        tells = forget(fds[i]);
+    bool skipped = !tells || !is_brought(fds, TRANSFER_QUICK_CHECK, false);
+    size_t after = open_descriptors();
+    for (int i = 0; i < FILES; i++)
+        close(fds[i]);
+    if (!tells)
+        skip();
+    assert_true(brought);
+    assert_true(skipped); /* size and time decide there */
+    assert_int_equal(after, before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +310,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_useful, setup, teardown),
         cmocka_unit_test_setup_teardown(test_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_walk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_receiving, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
