@@ -308,9 +308,19 @@ struct authorized_keys *authorized_keys_parse(const char *text, size_t size, con
 struct authorized_keys *authorized_keys_load(const char *path, struct error *error)
 {
     size_t size = 0;
-    char *text = key_file_read(path, false, &size, error);
-    if (text == NULL)
+    struct error cause = {0};
+    char *text = key_file_read(path, false, &size, &cause);
+    if (text == NULL) {
+        if (cause.kind == ERROR_NOT_FOUND)
+            error_set(
+                error, cause.kind,
+                "there is no %s: who may come in stands there, a line for each, as petrel key "
+                "prints it on the client",
+                path);
+        else
+            error_set(error, cause.kind, "%s", cause.text);
         return NULL;
+    }
     struct authorized_keys *keys = authorized_keys_parse(text, size, path, error);
     free(text);
     return keys;

@@ -89,8 +89,7 @@ static bool remove_stale(const struct sockaddr_un *address, struct error *error)
     if (fd >= 0)
         close(fd);
     if (!dead)
-        return error_set(error, ERROR_EXISTS,
-                         "another petrel serve listens at %s; --control=FILE names another",
+        return error_set(error, ERROR_EXISTS, "another petrel serve listens at %s",
                          address->sun_path);
     return unlink(address->sun_path) == 0 ||
            error_set_errno(error, errno, "cannot remove %s", address->sun_path);

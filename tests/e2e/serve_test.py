@@ -264,6 +264,21 @@ class Copies(Case):
                    self.url("data/met"), self.near)
         self.assertFalse(os.path.exists(missing))
 
+    def test_a_server_without_its_list_of_keys_says_what_goes_there(self):
+        missing = self.path("srv/none")
+        words = [PETREL, "serve", "--root", f"x={self.near}", "--port", "4799", "--control", "none",
+                 "--authorized-keys", missing]
+        refused = subprocess.run(words, text=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 timeout=30, env=dict(os.environ, XDG_CONFIG_HOME=self.path("srv")))
+        self.assertEqual(refused.returncode, NOT_FOUND, refused.stderr)
+        self.assertIn(f"there is no {missing}: who may come in stands there, a line for each, as petrel key "
+                      "prints it on the client", refused.stderr)
+
+    def test_where_nothing_listens(self):
+        for words in (("ls", f"{URL}:4799/data"), ("copy", f"{URL}:4799/data/met", self.near)):
+            self.assertIn("does petrel serve run there, and is the port open?",
+                          self.job(*words, code=UNREACHABLE).stderr)
+
     def test_a_server_makes_no_key_under_a_name_that_was_given(self):
         """Its clients would refuse the new one."""
         missing = self.path("srv/mistyped")
@@ -330,7 +345,7 @@ class Keys(Case):
         for says, words in ((("r/x", "may not be written"), (source, self.url("r/x"))),
                             (("w/file", "may not be read"), (self.url("w/file"), self.near)),
                             (("nowhere", "no such root"), (self.url("nowhere/x"), self.near)),
-                            (("no such root",), (source, self.url("")))):
+                            (("a root has to be named: petrel://host/name/path",), (source, self.url("")))):
             self.fails(PERMISSION, says, *words)
         key = self.public("cl")
         for options, says, words in (

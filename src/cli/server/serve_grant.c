@@ -109,6 +109,10 @@ static bool check_path(const struct serve_grant *grant, const char *path, bool f
     char shown[SHOWN];
     const struct serve_root *root = root_of(grant, path);
     display_name(shown, sizeof(shown), path);
+    if (path[strspn(path, "/")] == '\0')
+        return error_set(error, ERROR_PERMISSION,
+                         "a root has to be named: petrel://host/name/path; petrel ls petrel://host "
+                         "shows them");
     if (root == NULL)
         return error_set(error, ERROR_PERMISSION,
                          "%s: there is no such root, or not for this key; paths here are written "

@@ -156,8 +156,11 @@ static int connect_any(const struct direct *direct, struct error *error)
     if (is_stopped(direct))
         error_set(error, ERROR_INTERRUPTED, "interrupted");
     else
-        error_set(error, ERROR_UNREACHABLE, "no answer from TCP port %u of %s: %s",
-                  direct->options->listening_port, direct->options->listening, strerror(cause));
+        error_set(
+            error, ERROR_UNREACHABLE,
+            "no answer from TCP port %u of %s: %s; does petrel serve run there, and is the port "
+            "open?",
+            direct->options->listening_port, direct->options->listening, strerror(cause));
     return -1;
 }
 
