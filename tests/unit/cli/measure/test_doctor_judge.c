@@ -14,7 +14,7 @@ static struct machine_facts good_machine(void)
                                   .aes_hardware = true,
                                   .sealing = "AES-256-GCM by openssl",
                                   .sealing_bps = 1000000000,
-                                  .receive_buffer = 16u << 20,
+                                  .receive_buffer = 64u << 20,
                                   .send_buffer = 16u << 20,
                                   .segmentation = true,
                                   .coalescing = true};
