@@ -10,10 +10,11 @@
 
 #define FIRST_BPS 25e6
 #define FIRST_PACKETS 64.0
-#define FIRST_RTT_MIN_S 0.010   /* acks come no faster than feedback can be used */
-#define OPENING_RTT_MIN_S 0.015 /* shorter ones are soon over */
+#define FIRST_RTT_MIN_S 0.010 /* acks come no faster than feedback can be used */
+#define SHORT_RTT_S 0.015     /* a flight is soon over, and a probe a large part of it */
 #define GROWTH_MOST 8.0
 #define GROWTH_LEAST 4.0
+#define GROWTH_SHORT 3.0 /* the least on short round trips */
 #define GROWTH_DOUBTED 2.0
 #define STRETCH_LONG 1.2     /* of the probe: less is soon made good */
 #define QUEUE_OF_STRETCH 0.3 /* half of it, were it seen all along */
@@ -41,8 +42,15 @@
 
 struct window {
     double seconds, span, packets, lost, events, sent_bits, delivered_bits;
-    double queue_s; /* least; negative: unknown */
+    double queue_s;  /* least; negative: unknown */
+    bool overflowed; /* what it lost is no chance */
 };
+
+/* Under jitter the least RTT of a long path may look like this. */
+static bool is_short(const struct rate_controller *c)
+{
+    return rate_rtt_s(c) + c->jitter_s < SHORT_RTT_S;
+}
 
 /* The first flight begins with a short train, to which a path of many times the first rate shows
  * itself an RTT earlier. It is a hint for the next probe and no rate: tokens may carry it. */
@@ -51,7 +59,7 @@ static void open_with_train(struct rate_controller *c)
     struct rate_startup *startup = &c->startup;
     double limit = c->config.limit_bps != 0 ? (double)c->config.limit_bps : RATE_MAX_BPS;
     startup->probe_bps = GROWTH_MOST * startup->first_bps;
-    if (rate_rtt_s(c) >= OPENING_RTT_MIN_S && startup->probe_bps < limit)
+    if (!is_short(c) && startup->probe_bps < limit)
         startup->opening = startup->probe_due = true;
 }
 
@@ -204,7 +212,7 @@ static struct window window_of(const struct rate_startup *startup, double second
 static double window_delivered(const struct rate_startup *startup, const struct window *w)
 {
     double bits = w->delivered_bits, usual = w->sent_bits * startup->best_ratio;
-    if (w->events < EVENTS_FEW && bits < usual && bits > usual / 2)
+    if (!w->overflowed && w->events < EVENTS_FEW && bits < usual && bits > usual / 2)
         bits = usual;
     return bits / (w->span > w->seconds ? w->span : w->seconds);
 }
@@ -225,8 +233,11 @@ static double loss_below(const struct rate_startup *startup, double bps, double 
     return sent > 0 ? lost / sent : 0;
 }
 
-static void leave(struct rate_controller *c, const struct window *w, bool queued, uint64_t now_ns)
+static void leave(struct rate_controller *c, struct window *w, bool queued, uint64_t now_ns)
 {
+    /* A full queue loses all at its end, in a run or two. Only on short round trips is a probe long
+     * enough to fill one. */
+    w->overflowed = queued && is_short(c);
     double packets = 0, delivered = window_delivered(&c->startup, w);
     double loss = loss_below(&c->startup, 0.9 * delivered, &packets);
     if (packets >= WINDOW_PACKETS_MIN) {
@@ -244,11 +255,13 @@ static void leave(struct rate_controller *c, const struct window *w, bool queued
     rate_drain_begin(c, now_ns);
 }
 
-/* A first flight is a guess at the low end. On short round trips a probe takes a large part of one.
- */
+/* A first flight is a guess at the low end. On short round trips a probe takes a large part of one,
+ * and the first one would fill the queue of a path that carries little more than that guess. */
 static double growth(const struct rate_controller *c)
 {
     double longest = PROBE_QUEUE_RTTS * rate_rtt_s(c) / probe_s(c);
+    if (is_short(c))
+        return rate_clamp(1 + longest, GROWTH_SHORT, GROWTH_MOST);
     if (c->startup.carried_bps < 1.1 * c->startup.first_bps)
         return GROWTH_MOST;
     return rate_clamp(1 + longest, GROWTH_LEAST, GROWTH_MOST);

@@ -12,6 +12,13 @@
         .name = label, .path = {LINK(mbit, rtt), .loss = (p)}, .queue_bdp = 1, STEADY(3, 1.5),     \
         .share = 0.90, .reach_rtts = (rtts)                                                        \
     }
+/* What the start leaves in the queue, and over it. */
+#define EARLY_CELL(label, mbit, rtt, bunch, bdps)                                                  \
+    {                                                                                              \
+        .name = label, .path = {LINK(mbit, rtt), .bunch_ns = MS(bunch)}, .queue_bdp = 1,           \
+        .rate_by_chance = true, STEADY(0.023 * (rtt) + 0.1, 0), .share = 0.75,                     \
+        .early_worst = (bdps)                                                                      \
+    }
 /* One pause of up to 70 ms within the first two round trips. */
 #define HESITANT_CELL(label, mbit, rtt, p)                                                         \
     {                                                                                              \
@@ -122,6 +129,14 @@ const struct gate_cell gate_cells[] = {
      STEADY(6, 1),
      .share = 0.93,
      .lost_most = 0.10},
+    /* By where the path's rate lies between two steps of the start. */
+    EARLY_CELL("early-1g-5ms", 1000, 5, 0, 0.05),
+    EARLY_CELL("early-1g-5ms-bunch", 1000, 5, 1, 0.05),
+    EARLY_CELL("early-1g-20ms", 1000, 20, 0, 0.01),
+    EARLY_CELL("early-1g-100ms", 1000, 100, 0, 0.01),
+    EARLY_CELL("early-100m-5ms", 100, 5, 0, 0.4),
+    EARLY_CELL("early-100m-5ms-bunch", 100, 5, 1, 0.4),
+    EARLY_CELL("early-100m-200ms", 100, 200, 0, 0.01),
     /* An end that hesitates within the first round trips: no reason to believe in a slow path. */
     HESITANT_CELL("hesitant-1g-100ms-1%", 1000, 100, 0.01),
     HESITANT_CELL("hesitant-1g-100ms", 1000, 100, 0),
@@ -329,6 +344,13 @@ const struct gate_cell gate_cells[] = {
      .queue_ms_most = 25},
     QUEUE_CELL("queue1-1g-20ms", 1000, 20, 1),
     QUEUE_CELL("queue1-1g-5ms", 1000, 5, 1),
+    {.name = "queue1-100m-5ms",
+     .path = {LINK(100, 5)},
+     .queue_bdp = 1,
+     STEADY(15, 5),
+     .share = 0.98,
+     .overflow_most = 0.0005,
+     .queue_ms_most = 3},
     {.name = "queue1-100m-20ms",
      .path = {LINK(100, 20)},
      .queue_bdp = 1,

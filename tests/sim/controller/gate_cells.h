@@ -26,10 +26,14 @@ struct gate_cell {
     double reach_rtts;         /* until 0.9 of the ceiling is delivered, from event_s */
     double reach_worst;        /* the same, 95th percentile; 0: 1.6 times the median's */
     double event_s;
-    double settle_rtts; /* until no more than 1.1 x the present rate is sent */
-    double calm_rtts;   /* until the queue is under its target, on top of what it takes the path to
-                           get rid of what was sent before the sender could know: an RTT more */
-    double peak_most;   /* sent in one of ten RTTs after event_s, of the rate */
+    double settle_rtts;  /* until no more than 1.1 x the present rate is sent */
+    double calm_rtts;    /* until the queue is under its target, on top of what it takes the path to
+                            get rid of what was sent before the sender could know: an RTT more */
+    double peak_most;    /* sent in one of ten RTTs after event_s, of the rate */
+    double early_worst;  /* overflowed in the first 20 RTT, in bandwidth-delay products, 95th
+                            percentile */
+    bool rate_by_chance; /* 0.7 to 1.3 of what it says, so that each seed's start meets the path's
+                            rate at another step */
     double jain;
     double rival_share; /* what the rival gets, of what it gets alone */
 };

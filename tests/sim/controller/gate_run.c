@@ -46,7 +46,9 @@ static struct world_config config_of(const struct gate_cell *cell, uint64_t seed
                                   .queue_from_ns = (uint64_t)(cell->from_s * 1e9),
                                   .calm_from_ns = (uint64_t)(cell->event_s * 1e9),
                                   .trace = trace};
-    double rate = (double)cell->path.steps[0].rate_bps;
+    if (cell->rate_by_chance)
+        config.path.steps[0].rate_bps = config.path.steps[0].rate_bps * (70 + seed * 37 % 61) / 100;
+    double rate = (double)config.path.steps[0].rate_bps;
     if (config.path.queue_bytes == 0)
         config.path.queue_bytes =
             (uint64_t)(cell->queue_bdp * rate / 8 * (double)cell->path.rtt_ns / 1e9);
@@ -103,6 +105,7 @@ static void judge_event(const struct gate_cell *cell, const struct world_config 
     outcome->reach = world_reach_rtts(&world, 0, from, 0.9 * ceiling);
     outcome->settle = world_settle_rtts(&world, 0, from, 1.1 * now_bps);
     outcome->peak = world_peak_bps(&world, 0, from) / now_bps;
+    outcome->early = world_early_bdps(&world, 0);
     outcome->calm = world_calm_rtts(&world, (uint64_t)(target_ms(cell) * 1e6));
 }
 

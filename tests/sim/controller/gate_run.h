@@ -5,7 +5,8 @@
 #include "gate_cells.h"
 
 struct outcome {
-    double share, lost, overflow, queue_ms, queue_targets, reach, settle, calm, peak, jain, rival;
+    double share, lost, overflow, queue_ms, queue_targets, reach, settle, calm, peak, early, jain,
+        rival;
     double condemned; /* flows that gave their trains up */
 };
 

@@ -114,6 +114,7 @@ static bool judge(const struct gate_cell *cell, const struct outcome *outcomes, 
     good &= print_upper("settle", RANKED(settle, 0.5), cell->settle_rtts, 1, " RTT");
     good &= print_upper("calm", RANKED(calm, 0.5), cell->calm_rtts, 1, " RTT");
     good &= print_upper("peak", RANKED(peak, 0.5), cell->peak_most, 1, " of the rate");
+    good &= print_upper("early", RANKED(early, 0.95), cell->early_worst, 1, " BDP");
     good &= print_lower("jain", RANKED(jain, 0.5), cell->jain);
     good &= print_lower("rival", RANKED(rival, 0.5), cell->rival_share);
     return good;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define QUEUE_SAMPLES 20000u
+#define EARLY_RTTS 20u
 
 static uint64_t bucket_size(const struct world_config *config)
 {
@@ -190,6 +191,14 @@ double world_overflow_share(const struct world *world, unsigned flow, uint64_t f
     uint64_t span = 0;
     struct flow_bucket sum = total(world, flow, from_ns, until_ns, &span);
     return sum.sent_packets == 0 ? 0 : (double)sum.overflowed_packets / (double)sum.sent_packets;
+}
+
+double world_early_bdps(const struct world *world, unsigned flow)
+{
+    uint64_t span = 0, rtt = world->config.path.rtt_ns, from = world->config.flows[flow].start_ns;
+    struct flow_bucket sum = total(world, flow, from, from + EARLY_RTTS * rtt, &span);
+    double bdp = (double)path_rate_bps(&world->path, from) / 8 * (double)rtt / NS_PER_S;
+    return (double)sum.overflowed_packets * world->flows[flow].datagram_bytes / bdp;
 }
 
 double world_queue_ms(const struct world *world)

@@ -40,6 +40,8 @@ double world_queue_ms(const struct world *world);
 double world_reach_rtts(const struct world *world, unsigned flow, uint64_t from_ns,
                         double rate_bps);
 
+/* What the first 20 RTTs lost to queue and policer, in bandwidth-delay products. */
+double world_early_bdps(const struct world *world, unsigned flow);
 /* The most that was sent in one of the ten RTTs after `from_ns`, bits a second. */
 double world_peak_bps(const struct world *world, unsigned flow, uint64_t from_ns);
 /* When the queue was first under `target_ns` after calm_from_ns, counted from when it could have
