@@ -38,9 +38,12 @@ def softnet(text):
 
 
 def processors(text):
-    """Busy time of the whole machine in hundredths of a second: all but idle and waiting for disks."""
+    """Of the whole machine in hundredths of a second: busy, which is all but idle, waiting for disks and what
+    a virtual machine's host took for others while something here wanted to run."""
     fields = [int(word) for word in text.split("\n", 1)[0].split()[1:9]]
-    return {"processor.busy": sum(fields) - fields[3] - fields[4]} if len(fields) == 8 else {}
+    if len(fields) != 8:
+        return {}
+    return {"processor.busy": sum(fields) - fields[3] - fields[4] - fields[7], "processor.stolen": fields[7]}
 
 
 def ethtool(text):
@@ -71,6 +74,12 @@ def snapshot(end):
 def difference(before, after):
     return {name: value - before.get(name, 0) for name, value in after.items()
             if value != before.get(name, 0)}
+
+
+def stolen_percent(changed):
+    """How much of the time in which something wanted to run here the host took for others."""
+    stolen, busy = changed.get("processor.stolen", 0), changed.get("processor.busy", 0)
+    return round(100 * stolen / max(1, busy + stolen), 1)
 
 
 def drops(changed):

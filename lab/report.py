@@ -128,6 +128,17 @@ class Report:
             words = f"{len(own)} run{'s' if len(own) > 1 else ''}"
             found.append(f"In {to_line(own[0], words)} the ends themselves dropped packets, in their "
                          "sockets or interfaces (own_drops in the raw lines): the path did not lose these.")
+        again = sum(figures.attempts - len(figures.runs) for figures in self.cells)
+        if again:
+            found.append(f"{again} run{'s' if again > 1 else ''} during which the host of this virtual machine "
+                         f"took more than {results.STOLEN_MOST} % of its processors for others "
+                         f"{'were' if again > 1 else 'was'} repeated; of each run the calmest counts.")
+        taken = [run for run in runs if results.stolen(run) > results.STOLEN_MOST]
+        if taken:
+            most = max(taken, key=results.stolen)
+            found.append(f"In {len(taken)} of the runs that count the host took more than {results.STOLEN_MOST} % "
+                         f"of the processors, at most {to_line(most, f'{results.stolen(most):.0f} %')}: their "
+                         "figures are of a slower machine.")
         for matrix in self.matrices:
             words = results.repetitions_words(self.of(matrix))
             if int(words.split()[0]) < 3:

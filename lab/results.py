@@ -10,6 +10,7 @@ import matrix_file
 from quantities import show_size
 
 SCHEMA = 1
+STOLEN_MOST = 5 # per cent that the host took for others; such a run is repeated
 # Without these a line says nothing; what else it lacks shows as "-".
 NEEDED = {"begin": ("matrix", "matrix_path", "matrix_text", "matrix_sha256", "size_cap", "place", "absent",
                     "host_label", "versions", "sysctls", "began"),
@@ -67,11 +68,28 @@ class ProgramFigures:
         return None if None in ends else sum(ends)
 
 
+def calmest(runs):
+    """Of the attempts at a run the one of which the host took least; failures stay beside it."""
+    best = {}
+    for run in runs:
+        key = run.get("session"), run["program"], run["repetition"]
+        if "failed" not in run and stolen(run) < stolen(best.get(key)):
+            best[key] = run
+    return [run for run in runs if "failed" in run or
+            run is best[run.get("session"), run["program"], run["repetition"]]]
+
+
+def stolen(run):
+    """Per cent; older lines do not say."""
+    return run.get("stolen_percent", 0) if run else float("inf")
+
+
 class CellFigures:
     """All runs of a cell under the same conditions, and the cell as the matrix described it."""
 
     def __init__(self, matrix, cell, runs, calibrations=()):
         self.matrix, self.cell, self.calibrations = matrix, cell, list(calibrations)
+        self.attempts, runs = len(runs), calmest(runs)
         self.programs = [ProgramFigures(program.name, own) for program in cell.programs
                          if (own := [run for run in runs if run["program"] == program.name])]
         self.petrel = next((one for one in self.programs if one.name.split("/")[0] == "petrel"), None)
@@ -79,6 +97,10 @@ class CellFigures:
 
     def program(self, name):
         return next((one for one in self.programs if one.name == name), None)
+
+    def stolen(self):
+        """The most that the host took of one of the runs that count, in per cent."""
+        return max(map(stolen, self.runs), default=0)
 
     def others(self):
         return [one for one in self.programs if one.name.split("/")[0] != "petrel"]

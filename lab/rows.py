@@ -1,6 +1,6 @@
 """A table in the terminal, or in Markdown, a row as soon as a cell is done; missed bars last."""
 import published
-from results import number, rate_words
+from results import STOLEN_MOST, number, rate_words
 
 
 def columns(programs):
@@ -26,6 +26,8 @@ def cell_words(figures, programs):
     verdict = "MISS: " + "; ".join(misses) if misses else "-" if not verdicts else \
         "met" + (f" ({ties})" if ties else "") if all(verdicts) else "not judged: " + "; ".join(words for _, met, words in figures.verdicts()
                                                                if met is None)
+    if figures.stolen() > STOLEN_MOST:
+        verdict += f" (the host took {figures.stolen():.0f} % of the processors)"
     return [figures.cell.name, *(rate_words(figures.program(name)) for name in programs),
             number(figures.cell.ceiling()), number(figures.of_ceiling(petrel), 3),
             (">" if floor else "") + number(ratio, 2), of("loss_percent", 2), of("resent_percent", 2),

@@ -16,6 +16,11 @@
 #define BURST_EVENTS 60.0
 #define DEEPEST_WINDOW_NS (15 * NS_PER_S)
 #define DEEPEST_LEAST_S 0.001
+#define BRIM_SHARE 0.3   /* of a queue that overflows may be filled */
+#define BRIM_LEAST 0.25  /* of the target as it is elsewhere */
+#define BRIM_NEAR 0.8    /* of the longest queue of late */
+#define BRIM_EXCESS 0.02 /* of loss, over the ambient one */
+#define BRIM_WINDOW_NS (20 * NS_PER_S)
 #define JITTER_WEIGHT (1.0 / 16)
 #define JITTER_STEPS 3.0     /* an even jitter of J makes steps of J/6 each way */
 #define STRAGGLE_MOST_S 0.25 /* and a round trip */
@@ -47,6 +52,8 @@ double rate_queue_target_s(const struct rate_controller *c)
     double packets = 4.0 * 8.0 * c->config.datagram_bytes / c->base_bps;
     double most = c->config.policy == RATE_BACKGROUND ? 0.015 : 0.025;
     double target = rate_clamp(rate_rtt_s(c) / 8, 0.004, most);
+    if (c->brim_s > 0)
+        target = rate_clamp(BRIM_SHARE * c->brim_s, BRIM_LEAST * target, target);
     return target > packets ? target : packets;
 }
 
@@ -174,6 +181,23 @@ static void note_deepest(struct rate_controller *c, uint64_t now_ns)
         c->deepest_next_s = queue;
         c->deepest_at_ns = now_ns;
     }
+}
+
+/* Where what was lost too much met a queue as long as it has ever been of late, or one that grew to
+ * that within the interval, the path holds no more than that. */
+void rate_note_brim(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
+{
+    if (c->brim_s > 0 && now_ns - c->brim_at_ns > BRIM_WINDOW_NS)
+        c->brim_s = 0;
+    if (s->queue_s < 0 || s->plan.waits || c->deepest_s < DEEPEST_LEAST_S + c->jitter_s)
+        return;
+    bool near = s->queue_mean_s > BRIM_NEAR * c->deepest_s ||
+                2 * s->queue_mean_s - s->queue_s > c->deepest_s;
+    double excess = s->loss - c->ambient;
+    if (!near || excess < BRIM_EXCESS || excess < 3 * s->sigma)
+        return;
+    c->brim_s = c->deepest_s;
+    c->brim_at_ns = now_ns;
 }
 
 bool rate_queue_is_full(const struct rate_controller *c, double queue_s)

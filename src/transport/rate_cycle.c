@@ -309,6 +309,7 @@ static void bound_by_delivery(struct rate_controller *c, const struct rate_sampl
 void rate_cycle_sample(struct rate_controller *c, const struct rate_sample *s, uint64_t now_ns)
 {
     bound_by_delivery(c, s);
+    rate_note_brim(c, s, now_ns);
     rate_answer_note(c, s);
     if (s->plan.epoch != c->epoch) {
         rate_cycle_void(c, &s->plan);

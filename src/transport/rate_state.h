@@ -182,6 +182,8 @@ struct rate_controller {
 
     double deepest_s, deepest_next_s; /* longest queue of late */
     uint64_t deepest_at_ns;
+    double brim_s; /* the queue at which the path overflowed of late; 0: it has not */
+    uint64_t brim_at_ns;
 
     double ambient; /* loss that no lower rate avoids */
     bool ambient_known;
@@ -209,6 +211,8 @@ double rate_still_rtt_s(const struct rate_controller *c);
 double rate_queue_target_s(const struct rate_controller *c);
 /* `targets` times the target, and what jitter alone can look like. */
 double rate_queue_limit_s(const struct rate_controller *c, double targets);
+/* An interval that overflowed tells how long the queue can be: the target stays well below. */
+void rate_note_brim(struct rate_controller *c, const struct rate_sample *sample, uint64_t now_ns);
 /* Over the limit, or nearly as long as it has ever been of late. */
 bool rate_queue_is_full(const struct rate_controller *c, double queue_s);
 /* An interval is known to have met no queue of our making: what it shows is the path at rest. */

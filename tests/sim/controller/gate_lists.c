@@ -36,12 +36,9 @@ const unsigned gate_quick_count = sizeof gate_quick / sizeof gate_quick[0];
 /* The cells that are known to fail, and what limits them. A cell that is listed and passes fails
  * the run, and so does a name that is no cell's: the list stays true. */
 const struct gate_miss gate_misses[] = {
-    {"cubic-0.1bdp-1g-50ms", "loss that CUBIC yields to is none that petrel has to"},
     {"bbr-1bdp-1g-50ms", "BBR keeps the queue full, and petrel makes room"},
     {"bbr-1bdp-100m-50ms", "BBR keeps the queue full, and petrel makes room"},
     {"step-10-1m-50ms", "an UP may be on its way when the rate falls: 2.4 to 4.3 RTT, by chance"},
-    {"two-100m-50ms-1%-0.1bdp",
-     "their UPs overflow a queue of 5 ms, and neither knows of the other"},
     {"fair-cubic-0.1bdp-100m-50ms", "loss that CUBIC yields to is none that petrel has to"},
 };
 

@@ -305,6 +305,24 @@ class Files(unittest.TestCase):
             self.assertEqual("Other work had 40 % of the machine when" in text, told)
             self.assertEqual("1 run</a> the ends themselves dropped" in text, told)
 
+    def test_what_the_host_took_is_told_and_the_calmest_attempt_counts(self):
+        def attempt(number, rate, taken):
+            return "a", "petrel", 1, {"mb_per_s": rate, "attempt": number, "stolen_percent": taken}
+        for attempts, rate, says in (([(1, 5.0, 30.0), (2, 8.0, 2.0)], "8.0", "1 run during which the host"),
+                                     ([(1, 5.0, 30.0), (2, 8.0, 60.0)], "5.0", "at most <a"),
+                                     ([(1, 8.0, 5.0)], "8.0", None)):
+            path = self.write("m.jsonl", lines_of([attempt(*one) for one in attempts]))
+            row = next(line for line in self.lab("report", "--markdown", path).splitlines() if line.startswith("| a"))
+            self.assertEqual(row.split(" | ")[1], rate)
+            self.assertEqual("the host took 30 % of the processors" in row, rate == "5.0")
+            self.lab("report", path, "--out", "page.html")
+            with open(os.path.join(self.folder, "page.html"), encoding="utf-8") as page:
+                text = page.read()
+            if says:
+                self.assertIn(says, text)
+            else:
+                self.assertNotIn("the host", text)
+
     def test_a_cap_of_the_size_is_told(self):
         lines = lines_of([("a", "petrel", 1, {"mb_per_s": 8.0})])
         lines[0]["size_cap"] = 1 << 20
@@ -349,6 +367,26 @@ class Counters(unittest.TestCase):
                                                     "lo.sent_bytes": 3, "lo.sent_drop": 4})
         self.assertEqual(counters.softnet("0a 01 00 0\n05 00 02 0\n"), {
             "softnet.processed": 15, "softnet.dropped": 1, "softnet.time_squeeze": 2})
+
+
+    def test_the_host_is_no_load_of_ours(self):
+        found = counters.processors("cpu  100 1 20 500 40 3 4 72 0 0\n")
+        self.assertEqual(found, {"processor.busy": 128, "processor.stolen": 72})
+        self.assertEqual(counters.stolen_percent(found), 36.0)
+        self.assertEqual(counters.stolen_percent({}), 0)
+
+
+class Attempts(unittest.TestCase):
+    def attempts(self, *taken):
+        told = [{"stolen_percent": one} if one is not None else RuntimeError("no") for one in taken]
+        with mock.patch.object(cell_run, "run_once", mock.Mock(side_effect=told)):
+            return list(cell_run.run_calmly(None, None, None, None, None))
+
+    def test_a_run_that_the_host_disturbed_is_repeated_twice_at_most(self):
+        self.assertEqual([one["attempt"] for one in self.attempts(4.0)], [1])
+        self.assertEqual([one["stolen_percent"] for one in self.attempts(20.0, 1.0)], [20.0, 1.0])
+        self.assertEqual(len(self.attempts(20.0, 30.0, 40.0)), 3)
+        self.assertEqual([one["failed"] for one in self.attempts(None)], ["no"])
 
 
 class Netem(unittest.TestCase):
