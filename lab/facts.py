@@ -81,5 +81,5 @@ def machine(petrel):
         "processors": os.cpu_count(), "memory": memory, "load": read("/proc/loadavg"), "busy_share": busy_share(),
         "sysctls": {name.replace("/", "."): " ".join(value.split()) for name in SYSCTLS
                     if (value := read(f"/proc/sys/{name}"))},
-        "offloads": offloads(),
+        "offloads": offloads(), "awake": "PETREL_LAB_AWAKE" in os.environ,
     }

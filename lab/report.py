@@ -149,6 +149,9 @@ class Report:
             if begin.get("busy_share", 0) > BUSY_MOST:
                 found.append(f"Other work had {begin['busy_share'] * 100:.0f} % of the machine when "
                              f"{to_line(begin, escape(begin['matrix']))} began.")
+            if begin.get("awake"):
+                found.append(f"{to_line(begin, escape(begin['matrix']))} ran while loops of idle priority kept the "
+                             "processors from going to sleep, which this virtual machine's host ends late.")
             if begin["absent"]:
                 found.append(f"Not installed, so left out of {to_line(begin, escape(begin['matrix']))}: "
                              f"{escape(', '.join(begin['absent']))}.")

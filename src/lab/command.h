@@ -12,7 +12,7 @@ typedef int lab_command(int count, char **arguments);
 
 lab_command command_link, command_up, command_down, command_exec, command_in, command_stats,
     command_set;
-lab_command command_blast;
+lab_command command_blast, command_awake;
 
 /* Becomes the Python program in lab/ with the same arguments. */
 lab_command command_script;

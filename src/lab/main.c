@@ -19,6 +19,8 @@ static const struct {
     {"set", command_set, "NAME OPTION...", "change its impairments at once"},
     {"stats", command_stats, "NAME [--reset]", "print its counters as JSON"},
     {"in", command_in, "NAMESPACE -- COMMAND [ARG...]", "run a command in a network namespace"},
+    {"awake", command_awake, "-- COMMAND [ARG...]",
+     "run a command while which no processor sleeps: for virtual machines"},
     {"blast", command_blast, "send|receive [OPTION...]", "UDP at a given rate, in trains"},
     {"matrix", command_script, "MATRIX [OPTION...]", "run programs over many paths, against bars"},
     {"compare", command_script, "MATRIX [OPTION...] | RESULTS RESULTS",

@@ -272,6 +272,33 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 2, words)
         self.assertEqual(self.run_lab("stats", "no-such-link").returncode, 1)
 
+    def test_awake_keeps_each_processor_busy_while_a_command_runs(self):
+        looks = 'for p in $(cat /proc/$$/task/$$/children); do [ -e /proc/$p/stat ] && ' \
+                'echo "$p $(chrt -p $p | head -n 1) $(taskset -p $p)"; done; exit 7'
+        done = self.run_lab("awake", "--", "sh", "-c", looks)
+        self.assertEqual(done.returncode, 7, done.stderr)
+        loops = [line for line in done.stdout.splitlines() if "SCHED_IDLE" in line]
+        self.assertEqual(len(loops), len(os.sched_getaffinity(0)), done.stdout)
+        self.assertEqual(len({line.rsplit(":", 1)[1] for line in loops}), len(loops), "each on its own")
+        for line in loops:
+            self.wait_gone(int(line.split()[0]))
+        self.assertEqual(self.run_lab("awake", "--", "/no/such").returncode, 127)
+        for words in (["awake"], ["awake", "true"], ["awake", "--"]):
+            self.assertEqual(self.run_lab(*words).returncode, 2, words)
+
+    def wait_gone(self, pid):
+        """It is killed with the command, and then waits for init to hear of it."""
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            try:
+                with open(f"/proc/{pid}/stat") as file:
+                    if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
+                        return
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            time.sleep(0.02)
+        self.fail(f"{pid} is still there")
+
     @timed
     def test_a_link_that_stays(self):
         name = f"test-{os.getpid()}"
