@@ -16,7 +16,8 @@
 #define BURST_EVENTS 60.0
 #define DEEPEST_WINDOW_NS (15 * NS_PER_S)
 #define DEEPEST_LEAST_S 0.001
-#define BRIM_SHARE 0.3   /* of a queue that overflows may be filled */
+#define BRIM_SHORT 0.25  /* round trips: a queue that can hold more needs no care */
+#define BRIM_SHARE 0.3   /* of a shorter one that overflows may be filled */
 #define BRIM_LEAST 0.25  /* of the target as it is elsewhere */
 #define BRIM_NEAR 0.8    /* of the longest queue of late */
 #define BRIM_EXCESS 0.02 /* of loss, over the ambient one */
@@ -52,7 +53,7 @@ double rate_queue_target_s(const struct rate_controller *c)
     double packets = 4.0 * 8.0 * c->config.datagram_bytes / c->base_bps;
     double most = c->config.policy == RATE_BACKGROUND ? 0.015 : 0.025;
     double target = rate_clamp(rate_rtt_s(c) / 8, 0.004, most);
-    if (c->brim_s > 0)
+    if (c->brim_s > 0 && c->brim_s < BRIM_SHORT * rate_rtt_s(c))
         target = rate_clamp(BRIM_SHARE * c->brim_s, BRIM_LEAST * target, target);
     return target > packets ? target : packets;
 }
