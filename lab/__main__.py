@@ -108,6 +108,8 @@ def add_matrix_options(parser):
     parser.add_argument("--group", nargs="+", default=[])
     parser.add_argument("--programs", default="", metavar="NAME[,NAME]", help="only these")
     parser.add_argument("--repetitions", "--runs", type=int, default=0, metavar="N")
+    parser.add_argument("--attempts", type=int, default=3, metavar="N", help="at a run while the host of this "
+                        "virtual machine takes its processors for others")
     parser.add_argument("--size", default="0", help="at most this size, for a quick look")
     parser.add_argument("--emulator", choices=("auto", "petrel", "netem"), default="auto")
     parser.add_argument("--hosts", default="", metavar="[USER@]A,[USER@]B")
@@ -329,7 +331,7 @@ def command_inside(words):
         if job["calibrate"]:
             told({"kind": "calibration", **cell_run.calibrate(place, cell)})
         cell_run.run_cell(place, cell,
-                          [(programs[name], repetition) for name, repetition in job["wanted"]], told)
+                          [(programs[name], repetition) for name, repetition in job["wanted"]], job["attempts"], told)
     return 0
 
 

@@ -13,7 +13,6 @@ import results
 from drivers import _copy, _tcp
 from watcher import Watcher, link_counters
 
-ATTEMPTS = 3 # of a run during which a virtual machine's host is busy with others
 ALONE_S, BEFORE_S, TOGETHER_S, JUDGED_S = 20, 5, 25, 15 # of a flow beside a program
 
 
@@ -200,7 +199,6 @@ def run_once(place, cell, program, source, expected):
     after = [counters.snapshot(end) for end in place.ends()]
     changed = [counters.difference(*both) for both in zip(before, after)]
     result["machine_cpu_s"] = changed[0].get("processor.busy", 0) / 100
-    result["stolen_percent"] = max(map(counters.stolen_percent, changed))
     result["counters"] = {end.name: one for end, one in zip(place.ends(), changed)}
     result["own_drops"] = sum(map(counters.drops, changed))
     if counted:
@@ -272,23 +270,30 @@ def beside(place, cell, program, job):
 
 # ---- the whole cell ----
 
-def run_calmly(place, cell, program, source, expected):
+def stolen_since(before, place):
+    return max(counters.stolen_percent(counters.difference(one, counters.processors(end.read("/proc/stat"))))
+               for one, end in zip(before, place.ends()))
+
+
+def run_calmly(place, cell, program, source, expected, attempts):
     """Runs once, and again while the host took too much of the processors meanwhile; yields a line for each.
     Whether it runs again hangs on that alone, never on what came out."""
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         began = time.monotonic()
+        before = [counters.processors(end.read("/proc/stat")) for end in place.ends()]
         try:
             result = run_once(place, cell, program, source, expected)
         except RuntimeError as fault:
             result = {"failed": str(fault), "finished": False}
         except Exception: # a driver's own fault: told, and the other programs go on
             result = {"failed": traceback.format_exc(limit=-2)[-600:], "finished": False}
+        result["stolen_percent"] = stolen_since(before, place)
         yield {**result, "attempt": attempt, "wall_s": round(time.monotonic() - began, 2)}
-        if result.get("stolen_percent", 0) <= results.STOLEN_MOST:
+        if result["stolen_percent"] <= results.STOLEN_MOST:
             return
 
 
-def run_cell(place, cell, wanted, told):
+def run_cell(place, cell, wanted, attempts, told):
     """Runs what `wanted` lists as (program, repetition), in its order; `told` gets a dict each, and one
     of what each program is really configured to do."""
     tune(place, cell.words["tcp-buffers"])
@@ -296,7 +301,7 @@ def run_cell(place, cell, wanted, told):
     source, expected = make_source(place, cell)
     told_settings = set()
     for program, repetition in wanted:
-        for result in run_calmly(place, cell, program, source, expected):
+        for result in run_calmly(place, cell, program, source, expected, attempts):
             told({"kind": "run", "program": program.name, "repetition": repetition, **result})
         if program.name not in told_settings: # as they are after it has run with them
             told_settings.add(program.name)

@@ -3,9 +3,14 @@
 `snapshot` reads them, `difference` keeps what changed. Names are the kernel's own.
 """
 
+import os
+
+# petrel-lab awake says so; its loops are niced, and no work.
+AWAKE = "PETREL_LAB_AWAKE" in os.environ
 FILES = ("/proc/net/snmp", "/proc/net/netstat", "/proc/net/dev", "/proc/net/softnet_stat", "/proc/stat")
 # For a shell; /sys may be that of another network namespace.
 DEVICES = "$(tail -n +3 /proc/net/dev | cut -d: -f1)"
+SAYS_SOMETHING = 50 # hundredths of a second: of less, one tick is a large part
 SOFTNET = ("processed", "dropped", "time_squeeze")
 
 
@@ -38,13 +43,13 @@ def softnet(text):
 
 
 def processors(text):
-    """Of the whole machine in hundredths of a second: busy; niced, which nothing under test is, but the loops of
-    `petrel-lab awake`; and what a virtual machine's host took for others while something here wanted to run."""
+    """Of the whole machine in hundredths of a second: busy, without the loops of `petrel-lab awake`; niced; and
+    what a virtual machine's host took for others while something here wanted to run."""
     fields = [int(word) for word in text.split("\n", 1)[0].split()[1:9]]
     if len(fields) != 8:
         return {}
     user, niced, system, _, _, irq, softirq, stolen = fields
-    return {"processor.busy": user + system + irq + softirq, "processor.niced": niced,
+    return {"processor.busy": user + system + irq + softirq + (0 if AWAKE else niced), "processor.niced": niced,
             "processor.stolen": stolen}
 
 
@@ -81,8 +86,8 @@ def difference(before, after):
 def stolen_percent(changed):
     """How much of the time in which something wanted to run here the host took for others."""
     stolen = changed.get("processor.stolen", 0)
-    wanted = stolen + changed.get("processor.busy", 0) + changed.get("processor.niced", 0)
-    return round(100 * stolen / max(1, wanted), 1)
+    wanted = stolen + changed.get("processor.busy", 0) + (changed.get("processor.niced", 0) if AWAKE else 0)
+    return round(100 * stolen / wanted, 1) if wanted >= SAYS_SOMETHING else 0
 
 
 def drops(changed):

@@ -285,6 +285,9 @@ class Matrix:
             if kind not in program.kinds:
                 self.fail(lines["programs"], f"{program.name} cannot do '{kind}' (cell "
                           f"'{cell.name}'); it can: {', '.join(program.kinds)}")
+            for key in getattr(program.driver, "REFUSES", {}).get(program.variant, ()):
+                if key in lines:
+                    self.fail(lines[key], f"{program.name} cannot follow '{key}' (cell '{cell.name}')")
 
     def sha256(self):
         """Of the whole text, bars included: results carry it, so bars cannot move afterwards."""

@@ -10,7 +10,7 @@ import matrix_file
 from quantities import show_size
 
 SCHEMA = 1
-STOLEN_MOST = 5 # per cent that the host took for others; such a run is repeated
+STOLEN_MOST = 5 # per cent that the host took for others; such a run may be repeated
 # Without these a line says nothing; what else it lacks shows as "-".
 NEEDED = {"begin": ("matrix", "matrix_path", "matrix_text", "matrix_sha256", "size_cap", "place", "absent",
                     "host_label", "versions", "sysctls", "began"),

@@ -166,6 +166,7 @@ class Session:
         with open(job_path, "w", encoding="utf-8") as file:
             json.dump({"path": self.matrix.path, "text": self.matrix.text, "cap": self.options.size,
                        "cell": cell.name, "wanted": wanted, "folder": self.big.get(parent),
+                       "attempts": max(1, self.options.attempts),
                        "calibrate": not self.options.no_calibration and cell.path_hash() not in self.calibrated,
                        "hosts": two_hosts.words(self.options, temp) if self.options.hosts else None}, file)
         process = two_hosts.start(job_path) if self.options.hosts else emulated.start(

@@ -17,6 +17,7 @@ KINDS = ("copy", "stream", "beside")
 POLICIES = ("auto", "fair", "background")
 VARIANTS = (*POLICIES, "serve")
 KINDS_OF = {"serve": ("copy",)} # where a variant can do less
+REFUSES = {"serve": ("socket-buffers", "visit")} # keys that a variant could not follow
 NEEDS = {"near": [], "far": []}
 PACKAGES = ""
 PROCESSES = ("petrel", "petrel-hooks")
@@ -35,7 +36,7 @@ def program(place, job):
 
 def way_words(job):
     """How it is to send: what the cell and the variant say."""
-    return [*(["--policy", job.variant] if job.variant else []),
+    return [*(["--policy", job.variant] if job.variant in POLICIES else []),
             *(["--lanes", job.words["lanes"]] if "lanes" in job.words else [])]
 
 
@@ -132,7 +133,7 @@ def run_serve(place, job):
     place.near.write(f"{ours}/known_hosts", f"{place.far.address} {' '.join(known)}\n")
     words, environment = program(place, job)
     words += ["copy", "-q", "--identity", f"{ours}/identity", "--known-hosts", f"{ours}/known_hosts",
-              *(["--no-memory"] if job.visit == "first" else [])]
+              *way_words(job), *(["--no-memory"] if job.visit == "first" else [])]
     server = place.far.start(server_words(place, job, theirs))
     try:
         place.far.wait_port(PORT, kind="udp")

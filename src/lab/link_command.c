@@ -245,9 +245,10 @@ static int run_in(const char *space, char **command)
     if (!link_space_enter(space, &error))
         return command_fail(&error);
     execvp(command[0], command);
-    error_set_errno(&error, errno, "cannot run %s", command[0]);
+    int cause = errno;
+    error_set_errno(&error, cause, "cannot run %s", command[0]);
     (void)command_fail(&error);
-    return errno == ENOENT ? 127 : 126;
+    return cause == ENOENT ? 127 : 126;
 }
 
 int command_in(int count, char **arguments)

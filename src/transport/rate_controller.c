@@ -291,6 +291,7 @@ void rate_controller_on_new_path(struct rate_controller *c, uint64_t now_ns)
     c->path_class = PATH_UNKNOWN;
     c->config.remembered = (struct rate_memory){0};
     c->history = (struct rate_history){0};
+    c->brim_s = 0;
     if (c->state == PHASE_FIXED)
         return;
     if (c->state == PHASE_STARTUP) {

@@ -11,11 +11,14 @@ static bool all_are_read(const struct file_sink *sink)
 }
 
 /* Nothing of the entry was checked but its form: only the name itself is looked at, in a directory
- * that is found as every other one. */
+ * that is found as every other one. A file of ours (a journal's lock ends when anybody here closes
+ * it) is none that a sender may name. */
 static void hint(struct file_sink *sink, const struct entry *entry)
 {
     char path[SINK_PATH_MAX + 2];
     sink_entry_path(sink, entry, path);
+    if (sink_has_own_name(path))
+        return;
     int parent = sink_parent(sink, path, false);
     if (parent >= 0)
         read_ahead_hint(sink->ahead.helpers, parent, beneath_leaf(path));
@@ -33,12 +36,15 @@ void ahead_look(struct file_sink *sink, const struct asked *asked)
         ahead->helpers = read_ahead_new(false);
     if (!read_ahead_is_useful(ahead->helpers))
         return;
-    if (ahead->asked != asked || ahead->reader.count < now)
+    if (ahead->asked != asked || (ahead->reader.count < now && !ahead->over)) {
         ahead->reader = asked->reader;
+        ahead->over = false;
+    }
     ahead->asked = asked;
-    while (ahead->reader.count < now + READ_AHEAD_FILES && read_ahead_has_room(ahead->helpers) &&
-           pack_next(&ahead->reader, &entry, &error) == PACK_ENTRY) {
-        if (entry.kind == ENTRY_FILE)
+    while (!ahead->over && ahead->reader.count < now + READ_AHEAD_FILES &&
+           read_ahead_has_room(ahead->helpers)) {
+        ahead->over = pack_next(&ahead->reader, &entry, &error) != PACK_ENTRY;
+        if (!ahead->over && entry.kind == ENTRY_FILE)
             hint(sink, &entry);
     }
 }

@@ -186,6 +186,7 @@ struct ahead {
     struct read_ahead *helpers; /* NULL: not needed yet, or no memory */
     const struct asked *asked;  /* whose entries `reader` gives, NULL: none's */
     struct pack_reader reader;
+    bool over; /* `reader` has no more */
 };
 
 /* Blocks that are zeros. */
@@ -332,6 +333,9 @@ uint64_t sink_clock_ns(void);
 /* sink_place.c */
 bool place_open(struct place *place, const struct transfer_request *request, struct error *error);
 void place_close(struct place *place);
+
+/* Temporary names are never sent; who sends one wants to get between us and our files. */
+bool sink_has_own_name(const char *path);
 
 /* sink_path.c */
 /* Sets sink->path for an entry. False (protocol error, said) when it may not be there. */

@@ -27,8 +27,7 @@ static bool filter_passes(struct file_sink *sink, const char *path, bool is_dire
     return true;
 }
 
-/* Temporary names are never sent; who sends one wants to get between us and our files. */
-static bool has_own_name(const char *path)
+bool sink_has_own_name(const char *path)
 {
     char name[NAME_MAX + 1];
     for (;;) {
@@ -79,7 +78,7 @@ bool sink_set_path(struct file_sink *sink, const struct entry *entry)
         return sink_fail(sink, &error);
     }
     sink_entry_path(sink, entry, sink->path);
-    if (has_own_name(sink->path)) {
+    if (sink_has_own_name(sink->path)) {
         char name[200];
         error_set(&error, ERROR_REFUSED, "the peer sent %s, a name that petrel keeps to itself",
                   display_name(name, sizeof name, sink->path));

@@ -60,7 +60,7 @@ class Hosts(hosts.Case):
 
     def lab_words(self, repetitions, programs="petrel"):
         matrix = self.write("m.matrix", text=MATRIX.format(repetitions=repetitions, programs=programs))
-        return [os.environ["PETREL_LAB"], "matrix", matrix, "--out", self.out, "--ssh-config", self.config,
+        return [os.environ["PETREL_LAB"], "matrix", matrix, "--out", self.out, "--attempts", "1", "--ssh-config", self.config,
                 "--petrel", hosts.PETREL]
 
     def runs(self):

@@ -273,7 +273,7 @@ class Command(unittest.TestCase):
         self.assertEqual(self.run_lab("stats", "no-such-link").returncode, 1)
 
     def test_awake_keeps_each_processor_busy_while_a_command_runs(self):
-        looks = 'for p in $(cat /proc/$$/task/$$/children); do [ -e /proc/$p/stat ] && ' \
+        looks = 'for p in $(cat /proc/$PPID/task/$PPID/children); do [ -e /proc/$p/stat ] && ' \
                 'echo "$p $(chrt -p $p | head -n 1) $(taskset -p $p)"; done; exit 7'
         done = self.run_lab("awake", "--", "sh", "-c", looks)
         self.assertEqual(done.returncode, 7, done.stderr)

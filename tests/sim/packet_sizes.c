@@ -73,10 +73,12 @@ static bool next_sent(const char **line, struct sent *sent)
     while (**line != '\0') {
         uint64_t seconds, part;
         unsigned host, size;
-        int read =
-            sscanf(*line, "%" SCNu64 ".%" SCNu64 " %u send %u", &seconds, &part, &host, &size);
-        const char *end = strchr(*line, '\n');
-        *line = end != NULL ? end + 1 : *line + strlen(*line);
+        char own[64]; /* sscanf looks for the end of the whole trace */
+        size_t length = strcspn(*line, "\n"), kept = length < sizeof own ? length : sizeof own - 1;
+        memcpy(own, *line, kept);
+        own[kept] = '\0';
+        int read = sscanf(own, "%" SCNu64 ".%" SCNu64 " %u send %u", &seconds, &part, &host, &size);
+        *line += length + ((*line)[length] == '\n');
         if (read == 4 && host == SENDER) {
             *sent = (struct sent){.at_ns = seconds * NS_PER_S + part, .size = size};
             return true;

@@ -13,8 +13,7 @@ struct event_log *event_log_new(const char *file, struct error *error);
 void event_log_free(struct event_log *log);
 
 void event_log_start(struct event_log *log, const struct report_options *options);
-/* At most one a second. */
-/* `progress` and `idle_ns` as in cli/report/stillness.h. */
+/* At most one a second; `progress` and `idle_ns` as in cli/report/stillness.h. */
 void event_log_progress(struct event_log *log, const struct transfer_progress *progress,
                         uint64_t idle_ns, uint64_t now_ns);
 void event_log_file(struct event_log *log, const struct transfer_event *event);

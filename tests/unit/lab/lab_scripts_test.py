@@ -104,6 +104,9 @@ class Matrices(unittest.TestCase):
         for work in ("stream: 5s", "beside: cubic"):
             with self.assertRaisesRegex(matrix_file.MatrixError, "petrel/serve cannot do '.*it can: copy$"):
                 matrix(f"programs: petrel, petrel/serve\ncell: a\n  {work}\n")
+        for key in ("visit: first", "socket-buffers: 212992"):
+            with self.assertRaisesRegex(matrix_file.MatrixError, f"petrel/serve cannot follow '{key.split(':')[0]}'"):
+                matrix(f"programs: petrel, petrel/serve\ncell: a\n  {key}\n")
 
     def test_published_figures_name_cells_that_there_are(self):
         import published
@@ -349,7 +352,7 @@ class Files(unittest.TestCase):
 class Facts(unittest.TestCase):
     def test_what_is_busy(self):
         with mock.patch.object(facts, "read", mock.Mock(side_effect=["cpu  100 0 100 50 7 0 0 0 0 0\n",
-                                                                    "cpu  110 0 110 99 9 0 0 0 0 0\n"])), \
+                                                                    "cpu  110 0 110 99 9 0 0 50 0 0\n"])), \
                 mock.patch.object(facts.os, "cpu_count", lambda: 2):
             self.assertEqual(facts.busy_share(0.5), 0.2) # 20 of 100 hundredths
 
@@ -371,22 +374,27 @@ class Counters(unittest.TestCase):
 
     def test_the_host_is_no_load_of_ours(self):
         found = counters.processors("cpu  100 1 20 500 40 3 4 72 0 0\n")
-        self.assertEqual(found, {"processor.busy": 127, "processor.niced": 1, "processor.stolen": 72})
+        self.assertEqual(found, {"processor.busy": 128, "processor.niced": 1, "processor.stolen": 72})
         self.assertEqual(counters.stolen_percent(found), 36.0)
-        self.assertEqual(counters.stolen_percent({}), 0)
+        with mock.patch.object(counters, "AWAKE", True): # the loops are no work, and yet run
+            self.assertEqual(counters.processors("cpu  100 1 20 500 40 3 4 72 0 0\n")["processor.busy"], 127)
+            self.assertEqual(counters.stolen_percent(dict(found, **{"processor.niced": 801})), 7.2)
+        self.assertEqual(counters.stolen_percent({"processor.stolen": 1}), 0)
 
 
 class Attempts(unittest.TestCase):
     def attempts(self, *taken):
-        told = [{"stolen_percent": one} if one is not None else RuntimeError("no") for one in taken]
-        with mock.patch.object(cell_run, "run_once", mock.Mock(side_effect=told)):
-            return list(cell_run.run_calmly(None, None, None, None, None))
+        told = [RuntimeError("no") if one < 0 else {} for one in taken]
+        place = mock.Mock(ends=lambda: [])
+        with mock.patch.object(cell_run, "run_once", mock.Mock(side_effect=told)), \
+                mock.patch.object(cell_run, "stolen_since", mock.Mock(side_effect=map(abs, taken))):
+            return list(cell_run.run_calmly(place, None, None, None, None, 3))
 
     def test_a_run_that_the_host_disturbed_is_repeated_twice_at_most(self):
         self.assertEqual([one["attempt"] for one in self.attempts(4.0)], [1])
         self.assertEqual([one["stolen_percent"] for one in self.attempts(20.0, 1.0)], [20.0, 1.0])
         self.assertEqual(len(self.attempts(20.0, 30.0, 40.0)), 3)
-        self.assertEqual([one["failed"] for one in self.attempts(None)], ["no"])
+        self.assertEqual([one.get("failed") for one in self.attempts(-9.0, 1.0)], ["no", None])
 
 
 class Netem(unittest.TestCase):

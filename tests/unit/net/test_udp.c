@@ -347,9 +347,13 @@ static void test_socket_drops_are_told(void **state)
 static void test_a_receiver_may_be_late_by_64_mib(void **state)
 {
     (void)state;
-    if (geteuid() != 0)
-        skip();
     struct pair pair = pair_open(4);
+    int wanted = 64 << 20; /* root in a container may not */
+    if (setsockopt(udp_descriptor(pair.far), SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof(wanted)) !=
+        0) {
+        pair_close(&pair);
+        skip();
+    }
     struct udp_statistics statistics;
     udp_get_statistics(pair.far, &statistics);
     assert_int_equal(statistics.receive_buffer, 64u << 20);
