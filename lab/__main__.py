@@ -72,13 +72,13 @@ def narrow(matrix, options):
 
 
 def duration_words(matrix, options):
-    guesses = guess.matrix_s(matrix, not options.no_calibration)
+    guesses = guess.matrix_s(matrix, not options.no_calibration, options.attempts)
     likely, most = (sum(one[which] for one in guesses) / 60 for which in (1, 2))
     return f"about {likely:.0f} minutes, {most:.0f} at most"
 
 
 def print_list(matrix, options):
-    for cell, likely, most in guess.matrix_s(matrix, not options.no_calibration):
+    for cell, likely, most in guess.matrix_s(matrix, not options.no_calibration, options.attempts):
         print(f"{cell.name:<28} {' '.join(cell.groups):<10} {likely:>4.0f} to {most:>4.0f} s  "
               f"{', '.join(program.name for program in cell.programs)}")
         for bar in cell.bars:

@@ -40,6 +40,8 @@ class Bar:
                 found = match.groupdict()
                 self.value = float(found.get("value") or 1)
                 self.program, self.end = found.get("program"), found.get("end")
+                if self.kind == "times" and self.value == 0:
+                    raise ValueError(f"'{text}' is met by anything")
                 return
         raise ValueError(f"'{text}' is no bar; one is '3x', '0.99x curl', 'above bbr8', "
                          "'0.95 of ceiling', '500 MB/s', 'resent at most 12%', 'sender memory at most "
@@ -79,7 +81,7 @@ class Bar:
         met = ratio > 1 if self.kind == "above" else ratio >= self.value
         more = "at least " if not best.finished else ""
         if self.is_tie():
-            word = "ahead" if ratio > 1 / self.value else "a tie" if met else "a loss"
+            word = "ahead" if ratio > 1 / self.value else "not known which" if more else "a tie" if met else "a loss"
             return met, f"{more}{ratio:.3f}x {best.name}, {word}"
         return met, f"{more}{ratio:.2f}x {best.name}"
 

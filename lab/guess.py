@@ -32,18 +32,19 @@ def run_s(cell, program):
     return copy_s(cell, program) * visits + more, cell.time_limit_s * visits + more
 
 
-def cell_s(cell, calibrate=True):
+def cell_s(cell, calibrate=True, attempts=1):
     runs = [run_s(cell, program) for program in cell.programs]
     more = CELL_S + (CALIBRATION_S if calibrate else 0)
-    return tuple(more + cell.repetitions * sum(run[which] for run in runs) for which in (0, 1))
+    likely, most = (cell.repetitions * sum(run[which] for run in runs) for which in (0, 1))
+    return more + likely, more + most * attempts
 
 
-def matrix_s(matrix, calibrate=True):
+def matrix_s(matrix, calibrate=True, attempts=1):
     """[(cell, likely, at most)]: a source of random bytes is made once for cells of a size that follow each
     other, a path calibrated once."""
     found, size, paths = [], 0, set()
     for cell in matrix.cells:
-        likely, most = cell_s(cell, calibrate and cell.path_hash() not in paths)
+        likely, most = cell_s(cell, calibrate and cell.path_hash() not in paths, attempts)
         make = cell.size / MAKE_PER_S if cell.size != size and not cell.stream_s else 0
         found.append((cell, likely + make, most + make))
         paths.add(cell.path_hash())

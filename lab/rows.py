@@ -8,6 +8,21 @@ def columns(programs):
             "s/GB", "bars"]
 
 
+def verdict_words(figures):
+    verdicts = figures.verdicts()
+    unjudged = "; ".join(words for _, met, words in verdicts if met is None)
+    ties = "; ".join(words for bar, met, words in verdicts if met and bar and bar.is_tie())
+    if figures.misses():
+        said = "MISS: " + "; ".join(figures.misses())
+    elif unjudged:
+        said = f"not judged: {unjudged}"
+    else:
+        said = ("met" + (f" ({ties})" if ties else "")) if verdicts else "-"
+    if figures.stolen() > STOLEN_MOST:
+        said += f" (the host took {figures.stolen():.0f} % of the processors)"
+    return said
+
+
 def cell_words(figures, programs):
     petrel, others = figures.petrel, [one for one in figures.others() if one.bound]
     best = max(others, key=lambda one: one.bound) if others else None
@@ -20,18 +35,10 @@ def cell_words(figures, programs):
         ends = [of(f"{end}_{figure}", digits) for end in ("sender", "receiver")]
         return "-" if ends == ["-", "-"] else "+".join(ends)
 
-    misses = figures.misses()
-    verdicts = [met for _, met, _ in figures.verdicts()]
-    ties = "; ".join(words for bar, met, words in figures.verdicts() if met and bar and bar.is_tie())
-    verdict = "MISS: " + "; ".join(misses) if misses else "-" if not verdicts else \
-        "met" + (f" ({ties})" if ties else "") if all(verdicts) else "not judged: " + "; ".join(words for _, met, words in figures.verdicts()
-                                                               if met is None)
-    if figures.stolen() > STOLEN_MOST:
-        verdict += f" (the host took {figures.stolen():.0f} % of the processors)"
     return [figures.cell.name, *(rate_words(figures.program(name)) for name in programs),
             number(figures.cell.ceiling()), number(figures.of_ceiling(petrel), 3),
             (">" if floor else "") + number(ratio, 2), of("loss_percent", 2), of("resent_percent", 2),
-            both("rss_mb", 0), both("cpu_s_per_gb", 2), verdict]
+            both("rss_mb", 0), both("cpu_s_per_gb", 2), verdict_words(figures)]
 
 
 class Table:

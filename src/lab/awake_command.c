@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -84,20 +83,6 @@ static void pass_on(int number)
         (void)kill((pid_t)command_pid, number);
 }
 
-static pid_t start_command(char **words)
-{
-    pid_t parent = getpid(), child = fork();
-    if (child != 0)
-        return child;
-    (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-    if (getppid() != parent)
-        _exit(125);
-    execvp(words[0], words);
-    int cause = errno;
-    fprintf(stderr, "petrel-lab: cannot run %s: %s\n", words[0], strerror(cause));
-    _exit(cause == ENOENT ? 127 : 126);
-}
-
 /* The loops end with this process, and this process with the command; a terminal interrupts both.
  */
 int command_awake(int count, char **arguments)
@@ -110,11 +95,9 @@ int command_awake(int count, char **arguments)
     if (!start_loops(&error))
         return command_fail(&error);
     (void)setenv("PETREL_LAB_AWAKE", "1", 1);
-    pid_t command = start_command(arguments + 2);
-    if (command < 0) {
-        error_set_errno(&error, errno, "cannot start a process");
+    pid_t command = link_process_start(-1, arguments + 2, &error);
+    if (command < 0)
         return command_fail(&error);
-    }
     command_pid = (sig_atomic_t)command;
     struct sigaction action = {.sa_handler = SIG_IGN};
     sigaction(SIGINT, &action, NULL);

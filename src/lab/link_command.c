@@ -244,11 +244,7 @@ static int run_in(const char *space, char **command)
     struct error error = {0};
     if (!link_space_enter(space, &error))
         return command_fail(&error);
-    execvp(command[0], command);
-    int cause = errno;
-    error_set_errno(&error, cause, "cannot run %s", command[0]);
-    (void)command_fail(&error);
-    return cause == ENOENT ? 127 : 126;
+    link_process_become(command);
 }
 
 int command_in(int count, char **arguments)

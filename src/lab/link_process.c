@@ -33,6 +33,14 @@ void link_process_environment(pid_t pid, int near_fd, int far_fd, const char *co
         setenv("PETREL_LAB_LINK", control, 1);
 }
 
+_Noreturn void link_process_become(char *const *arguments)
+{
+    execvp(arguments[0], arguments);
+    int cause = errno;
+    fprintf(stderr, "petrel-lab: cannot run %s: %s\n", arguments[0], strerror(cause));
+    _exit(cause == ENOENT ? 127 : 126);
+}
+
 pid_t link_process_start(int space_fd, char *const *arguments, struct error *error)
 {
     pid_t parent = getpid(), child = fork();
@@ -47,14 +55,11 @@ pid_t link_process_start(int space_fd, char *const *arguments, struct error *err
     (void)prctl(PR_SET_TIMERSLACK, 0, 0, 0, 0); /* back to the default */
     if (getppid() != parent)
         _exit(125);
-    if (setns(space_fd, CLONE_NEWNET) != 0) {
+    if (space_fd >= 0 && setns(space_fd, CLONE_NEWNET) != 0) {
         fprintf(stderr, "petrel-lab: cannot enter the near namespace: %s\n", strerror(errno));
         _exit(125);
     }
-    execvp(arguments[0], arguments);
-    int cause = errno;
-    fprintf(stderr, "petrel-lab: cannot run %s: %s\n", arguments[0], strerror(cause));
-    _exit(cause == ENOENT ? 127 : 126);
+    link_process_become(arguments);
 }
 
 void link_process_adopt(void)

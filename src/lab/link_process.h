@@ -12,8 +12,12 @@
  * with namespaces on descriptors `near_fd` and `far_fd`; `control` is its socket or NULL. */
 void link_process_environment(pid_t pid, int near_fd, int far_fd, const char *control);
 
-/* Starts `arguments` (ending in NULL) in the network namespace `space_fd`; it gets SIGTERM when
- * this process dies. -1 on failure. */
+/* Becomes `arguments` (ending in NULL), or says why not and ends as a shell would: 127 where there
+ * is no such program, 126 otherwise. */
+_Noreturn void link_process_become(char *const *arguments);
+
+/* Starts `arguments` in the network namespace `space_fd`, or in ours where that is negative; it
+ * gets SIGTERM when this process dies. -1 on failure. */
 pid_t link_process_start(int space_fd, char *const *arguments, struct error *error);
 
 /* From now on, processes that the command leaves behind become our children. */

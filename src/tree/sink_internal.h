@@ -334,12 +334,11 @@ uint64_t sink_clock_ns(void);
 bool place_open(struct place *place, const struct transfer_request *request, struct error *error);
 void place_close(struct place *place);
 
-/* Temporary names are never sent; who sends one wants to get between us and our files. */
-bool sink_has_own_name(const char *path);
-
 /* sink_path.c */
 /* Sets sink->path for an entry. False (protocol error, said) when it may not be there. */
 bool sink_set_path(struct file_sink *sink, const struct entry *entry);
+/* Temporary names are never sent; who sends one wants to get between us and our files. */
+bool sink_has_own_name(const char *path);
 /* Where an entry would land, below root, with nothing checked. */
 void sink_entry_path(const struct file_sink *sink, const struct entry *entry,
                      char path[SINK_PATH_MAX + 2]);

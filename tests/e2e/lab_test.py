@@ -72,6 +72,7 @@ class Faults(Case):
                 ("cell: a\n  colour: red\n", 2, "unknown key 'colour'"),
                 ("programs: petrel\ncell: a\n  loss: 120%\n", 3, "loss: '120%' should be a share"),
                 ("programs: petrel\ncell: a\n  lanes: 17\n", 3, "'17' is more than petrel has"),
+                ("programs: petrel\ncell: a\n  bar: 0x\n", 3, "'0x' is met by anything"),
                 ("programs: petrel, scpx\ncell: a\n", 1, "unknown program 'scpx'"),
                 ("programs: petrel\ncell: a\n  bar: fast\n", 3, "'fast' is no bar"),
                 ("programs: petrel\ncell: a\n  rtt: 1ms\n  rtt: 2ms\n", 4, "stands twice"),

@@ -4,8 +4,8 @@
 
 /* Longer than two keepalives may be apart, and than a disk or a path often takes. */
 #define TELL_NS (15 * NS_PER_S)
-#define LIVES_NS                                                                                   \
-    (TELL_NS / 2) /* after the last move, whoever was heard is no end that fell silent */
+/* Who is heard so long after the last move is no end that fell silent. */
+#define LIVES_NS (TELL_NS / 2)
 
 /* What the peer says may still come in while nothing of ours gets through: a sender's question is
  * answered by acknowledgements alone. */

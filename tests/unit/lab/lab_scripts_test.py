@@ -159,6 +159,8 @@ class Figures(unittest.TestCase):
             figures = self.figures(["0.99x scp"], [run("petrel", mb_per_s=rate), run("scp", mb_per_s=10.0)])
             self.assertEqual(figures.verdicts()[0][1:], (met, says))
             self.assertIn(says, rows.cell_words(figures, ["petrel", "scp"])[-1])
+        figures = self.figures(["0.99x scp"], [run("petrel", mb_per_s=0.9), run("scp", floor_mb_per_s=1.0)])
+        self.assertEqual(figures.verdicts()[0][2], "at least 0.900x scp, not known which")
 
     def test_a_failure_of_petrel_is_a_miss_without_any_bar(self):
         self.assertIn("it broke", self.figures([], [run("petrel", failed="it broke")]).misses()[0])
